@@ -1,0 +1,1 @@
+"""What thinks and pays: the loop, its models, and the purse that meters them."""

@@ -1,0 +1,50 @@
+"""The money side of an attempt: its prices, its purse, and the gateway over both."""
+
+from __future__ import annotations
+
+from agentctl.base.cancel import Cancel
+
+from .manifest import PriceRecord, Spend
+from .models.gateway import DEFAULT_WINDOW, Gateway, Route
+from .models.journal import Carried, Journal
+from .models.protocol import ModelClient
+from .price_overrides import price_table
+from .price_table import PriceTable
+from .pricing import Free, Price, Pricing
+from .purse import Purse
+from .spec import AttemptSpec
+
+
+class Account:
+    """What one attempt may spend, and on which model. SetupError where the model's price is not known."""
+
+    def __init__(self, spec: AttemptSpec, client: ModelClient, carried: Carried, cancel: Cancel) -> None:
+        files = [spec.prices.file] if spec.prices.file else []
+        table = price_table(flags=spec.prices.lines, files=files)
+        price: Pricing = table.lookup(spec.model.name) if client.kind == "live" else Free(name=spec.model.name)
+        facts = table.facts(spec.model.name)
+        self._route = Route(
+            spec=spec.model,
+            client=client,
+            price=price,
+            context_window=spec.model.context_window or facts.max_input_tokens or DEFAULT_WINDOW,
+            reasoning=bool(facts.reasoning),
+        )
+        self._purse = Purse(spec.limits.cost_usd, carried_spent=carried.spent, carried_uncertain=carried.uncertain)
+        self._first_send = carried.sends + 1
+        self._cancel = cancel
+        self.cap = spec.limits.cost_usd
+        self.prices = _price_record(table, price)
+
+    def gateway(self, journal: Journal) -> Gateway:
+        """The gateway that spends from this account and writes to `journal`."""
+        return Gateway({"main": self._route}, self._purse, journal, self._cancel, first_send=self._first_send)
+
+    def spend(self) -> Spend:
+        """The books as they stand."""
+        return Spend(cap=self.cap, books=self._purse.books())
+
+
+def _price_record(table: PriceTable, price: Pricing) -> PriceRecord:
+    schedules = price.model_dump(mode="json")["schedules"] if isinstance(price, Price) else {}
+    return PriceRecord(origin=table.origin, schedules=schedules)

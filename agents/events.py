@@ -1,0 +1,112 @@
+"""What happens in an attempt, as the lines of its `events.jsonl`: typed, append-only, each message once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from agentctl.base.messages import Message, Status
+from agentctl.base.values import Frozen, Usd
+
+from .ends import End
+from .models.journal import Noted, ReplyCame, RequestSent, SendFailed
+from .models.protocol import RawReply
+
+
+class _Line(Frozen):
+    at: float = 0.0  # seconds since the attempt began, to the millisecond
+
+
+class MessageAdded(_Line):
+    """A message became part of the attempt, under its number."""
+
+    t: Literal["message"] = "message"
+    n: int
+    message: Message
+
+
+class Requested(_Line):
+    """A request is about to leave. Its body can be rebuilt from the messages it names, and checked by its digest."""
+
+    t: Literal["request"] = "request"
+    sent: RequestSent
+
+
+class Replied(_Line):
+    """A reply came. The main model's words follow as a message; a helper's are kept here."""
+
+    t: Literal["reply"] = "reply"
+    came: ReplyCame
+    helper: RawReply | None = None
+
+
+class Failed(_Line):
+    """A send brought no reply."""
+
+    t: Literal["failed"] = "failed"
+    failed: SendFailed
+
+
+class MoneyNoted(_Line):
+    t: Literal["money"] = "money"
+    noted: Noted
+
+
+class Ran(_Line):
+    """A call was run to its end. What the model was shown of it follows as a message."""
+
+    t: Literal["ran"] = "ran"
+    call: str
+    name: str
+    status: Status
+    seconds: float
+    exit_code: int | None = None
+    saved_as: str | None = None
+
+
+class Note(_Line):
+    """A word of the harness or of a tool, for whoever reads the record: a refusal of the network, a restarted shell."""
+
+    t: Literal["note"] = "note"
+    kind: str
+    text: str
+
+
+class Carried(_Line):
+    """This attempt goes on from another record: what was spent there counts here."""
+
+    t: Literal["carried"] = "carried"
+    record: str
+    spent: Usd
+    uncertain: Usd
+
+
+class Ended(_Line):
+    """The agent's part is over; collecting and scoring follow."""
+
+    t: Literal["ended"] = "ended"
+    end: End
+    detail: str = ""
+
+
+Event: TypeAlias = Annotated[
+    MessageAdded | Requested | Replied | Failed | MoneyNoted | Ran | Note | Carried | Ended, Field(discriminator="t")
+]
+
+_ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def encode(event: Event) -> bytes:
+    """One line of `events.jsonl`, with its line feed. Fields at their defaults are left out."""
+    tag = f'{{"t":"{event.t}",'.encode()
+    return tag + event.model_dump_json(exclude_defaults=True).encode()[1:] + b"\n"
+
+
+def decode(line: bytes) -> Event:
+    """The event in one line. ValueError where it holds none."""
+    try:
+        return _ADAPTER.validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -1,0 +1,187 @@
+"""The first and the last word of a record: what went into an attempt, and how it ended."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+import agentctl
+from agentctl.base.errors import InputError
+from agentctl.base.jsonio import canonical, digest, read_json
+from agentctl.base.values import Frozen, Usd
+from agentctl.tools.sandbox.protocol import Fingerprint
+
+from .ends import End
+from .models.protocol import Kind
+from .price_table import TableOrigin
+from .books import Books
+from .spec import AttemptSpec
+from .task import Provenance
+
+T = TypeVar("T", bound=Frozen)
+
+_SOURCES = ("agents/protocols", "agents/loop.py", "agents/history.py", "agents/transcript.py", "tools")
+
+
+class PriceRecord(Frozen):
+    """Which prices were used: entries disappear from tables, and prices change."""
+
+    origin: TableOrigin
+    schedules: dict[str, JsonValue]  # of the main model, as `agents.pricing.Price`; empty when it is free
+
+
+class Software(Frozen):
+    """What ran the attempt."""
+
+    agentctl: str
+    commit: str | None  # of the checkout it ran from, where it did
+    dirty: bool | None
+    python: str
+    platform: str
+    packages: dict[str, str]
+
+
+class Manifest(Frozen):
+    """`manifest.json`."""
+
+    schema_version: int = 1
+    attempt_key: str
+    kind: Kind
+    created: datetime
+    spec: AttemptSpec
+    prompt_digest: str
+    source_digest: str
+    fingerprint: Fingerprint
+    prices: PriceRecord
+    software: Software
+
+
+class Spend(Frozen):
+    """An attempt's books at its end, those of the record it went on from included."""
+
+    cap: Usd
+    books: Books
+
+
+class AttemptResult(Frozen):
+    """`result.json`."""
+
+    schema_version: int = 1
+    attempt_key: str
+    kind: Kind
+    end: End
+    detail: str
+    infrastructure: bool  # the end was not the agent's doing: a new try is due
+    steps: int
+    work_seconds: float
+    waited_seconds: float
+    spend: Spend
+    deliverable: str | None  # file in the record
+    deliverable_digest: str | None
+    deliverable_problem: str | None
+    provenance: tuple[Provenance, ...] = ()
+
+
+def attempt_key(spec: AttemptSpec, *, prompt_digest: str, fingerprint: Fingerprint) -> str:
+    """SHA-256 over all that an attempt's outcome may depend on. Same key: same attempt."""
+    parts: dict[str, Any] = {
+        "prompt": prompt_digest,
+        "scaffold": spec.scaffold.digest,
+        "source": source_digest(),
+        "model": spec.model.model_dump(mode="json"),
+        "task": spec.task.digest,
+        "level": spec.task.level,
+        "sandbox": spec.sandbox.model_dump(mode="json"),
+        "fingerprint": fingerprint.model_dump(mode="json"),
+        "limits": spec.limits.model_dump(mode="json"),
+        "seed": spec.seed,
+        "repeat": spec.repeat,
+    }
+    return digest(canonical(parts))
+
+
+@cache
+def source_digest() -> str:
+    """SHA-256 over the source of tools, protocols and loop."""
+    root = files(agentctl)
+    lines = [
+        f"{name} {digest(entry.read_bytes())}"
+        for source in _SOURCES
+        for name, entry in _python_files(root.joinpath(source), source)
+    ]
+    return digest("\n".join(lines).encode())
+
+
+def _python_files(entry: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
+    if entry.is_dir():
+        for inner in sorted(entry.iterdir(), key=lambda each: each.name):
+            yield from _python_files(inner, f"{name}/{inner.name}")
+    elif name.endswith(".py"):
+        yield name, entry
+
+
+@cache
+def software() -> Software:
+    """What runs this attempt."""
+    commit, dirty = _commit()
+    return Software(
+        agentctl=agentctl.__version__,
+        commit=commit,
+        dirty=dirty,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        packages={name: version(name) for name in ("litellm", "pydantic", "pexpect", "urllib3")},
+    )
+
+
+def _commit() -> tuple[str | None, bool | None]:
+    folder = Path(agentctl.__file__).resolve().parent
+    if not (folder.parents[1] / ".git").exists():
+        return None, None
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+    head = next((line.split()[-1] for line in told if line.startswith("# branch.oid")), None)
+    return head, any(not line.startswith("#") for line in told)
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def read_manifest(record: Path) -> Manifest:
+    """The manifest of the record folder `record`. InputError names file and field."""
+    return _read(Manifest, record / "manifest.json", record)
+
+
+def read_result(record: Path) -> AttemptResult | None:
+    """The result of a record; None while it has none."""
+    path = record / "result.json"
+    return _read(AttemptResult, path, record) if path.exists() else None
+
+
+def _read(model: type[T], path: Path, record: Path) -> T:
+    if not record.is_dir():
+        raise InputError("no such record", file=record, remedy="give the folder that `solve` named at its end")
+    try:
+        return model.model_validate_json(canonical(read_json(path, what="part of a record")))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(first["msg"], file=path, field=".".join(map(str, first["loc"]))) from None

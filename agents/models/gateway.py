@@ -1,0 +1,389 @@
+"""The one way to a model: every call of an attempt is bounded, journalled, sent, billed and retried here.
+
+The order is what makes the cap hold and the record complete: money is set aside, the request is written down, then
+sent; a reply is billed before anything in it is looked at. Each send has its own ticket, retries too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Protocol
+
+from agentctl.agents.books import Charge
+from agentctl.agents.pricing import ZERO, CacheMarkers, Cost, Price, Pricing, ServiceTier, Unknown, worst_rates
+from agentctl.agents.purse import Purse, Quote, Ticket, smallest_cap
+from agentctl.agents.usage import Usage
+from agentctl.base.cancel import Cancel
+from agentctl.base.errors import InputError, SetupError
+from agentctl.base.jsonio import digest
+from agentctl.base.messages import Part, Text
+from agentctl.base.values import plain_decimal
+
+from .billing import MostCounted, Worst, bill
+from .bound import PromptMeter
+from .journal import Journal, Noted, ReplyCame, RequestSent, SendFailed, ranges
+from .protocol import EncodedMessage, Fault, ModelClient, ModelSpec, ProviderError, RawReply, WireRequest
+from .retry import RetryPolicy, retrying
+from .wire import request_body
+
+LEAST_USEFUL_OUTPUT = 1_000  # tokens; a reply that may not be longer is not worth its prompt
+DEFAULT_WINDOW = 128_000  # tokens, where neither the model's spec nor the price table tells
+
+
+@dataclass(frozen=True)
+class Route:
+    """One role's way to its model."""
+
+    spec: ModelSpec
+    client: ModelClient
+    price: Pricing
+    context_window: int = DEFAULT_WINDOW  # tokens
+    reasoning: bool = False  # it may make output that its replies don't show
+    service: ServiceTier = ServiceTier.STANDARD
+    markers: CacheMarkers = CacheMarkers.NONE
+    timeout: float = 600.0  # seconds that one send may take
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply, and what it took to get it."""
+
+    reply: RawReply
+    usage: Usage
+    cost: Cost | None  # of this reply; None where the model has no known price
+    n: int  # number of the send that brought it
+    sends: int  # 1 where nothing had to be repeated
+    bound: Decimal  # dollars that were set aside for it
+    output_limit: int  # tokens it was allowed
+    seconds: float  # from send to reply
+    waited_seconds: float  # pauses between tries and waits for money: no work time
+
+    @classmethod
+    def played_again(cls, reply: RawReply) -> Answer:
+        """A reply that an earlier start of the attempt got and paid: nothing is sent or billed."""
+        return cls(reply, Usage(), Cost(), n=0, sends=0, bound=ZERO, output_limit=0, seconds=0.0, waited_seconds=0.0)
+
+
+class ModelFailed(Exception):
+    """No reply came, and trying again would not help or was tried enough. `words` are the provider's."""
+
+    def __init__(self, error: ProviderError, sends: int, waited_seconds: float) -> None:
+        super().__init__(error.words)
+        self.fault: Fault = error.fault
+        self.words = error.words
+        self.status = error.status
+        self.sends = sends
+        self.waited_seconds = waited_seconds
+
+
+class Asker(Protocol):
+    """What the loop and its tools know of models."""
+
+    @property
+    def waited(self) -> float:
+        """Seconds that all calls so far waited for a provider or for money: no work time."""
+        ...
+
+    def context_window(self, role: str) -> int:
+        """Tokens that the model of `role` can hold."""
+        ...
+
+    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> Answer: ...
+
+    def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
+        """The words with which the model of `role` answers one question; `limit` in output tokens."""
+        ...
+
+
+class Gateway:
+    """Routes by role (main, fast, vision, judge), one purse and one journal. `ask` may be called from several threads.
+
+    A role without a route of its own goes to `main`, and is booked under its own name. `question` makes the one message
+    of a helper's question; without it helpers can't be asked. SetupError where a price is unknown and the purse has a
+    cap: a cap can't hold for what has no price.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        purse: Purse,
+        journal: Journal,
+        cancel: Cancel,
+        *,
+        policy: RetryPolicy | None = None,
+        question: Callable[[Sequence[Part]], EncodedMessage] | None = None,
+        first_send: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        if purse.cap is not None:
+            for route in routes.values():
+                _check_priced(route)
+        self._routes = dict(routes)
+        self._meters: dict[str, PromptMeter] = {}
+        self._question = question
+        self.purse = purse
+        self._journal = journal
+        self._cancel = cancel
+        self._policy = policy or RetryPolicy()
+        self._numbers = itertools.count(first_send)
+        self._waited = 0.0
+        self._lock = threading.Lock()
+        self._clock = clock
+        self._sleep = sleep or cancel.sleep
+        self._jitter = jitter
+
+    def route(self, role: str) -> Route:
+        """The way to the model of `role`."""
+        return self._routes.get(role) or self._routes["main"]
+
+    def context_window(self, role: str) -> int:
+        """Tokens that the model of `role` can hold."""
+        return self.route(role).context_window
+
+    @property
+    def waited(self) -> float:
+        """Seconds that all calls so far waited for a provider or for money."""
+        return self._waited
+
+    def ask(
+        self,
+        role: str,
+        messages: Sequence[EncodedMessage],
+        tools: Sequence[dict[str, Any]] = (),
+        *,
+        output_limit: int | None = None,
+    ) -> Answer:
+        """Send `messages` to the model of `role`, again where that may help, and return its reply, billed.
+
+        `output_limit` (tokens) takes the place of the model's own; the purse may lower either. CapReached where a
+        useful reply could pass the cap, ModelFailed where none comes, Cancelled where the owner asked to stop.
+        """
+        call = self._call(role, messages, tools, output_limit)
+
+        def tell(error: ProviderError, pause: float) -> None:
+            self._failed(call, error, pause)
+
+        def sleep(seconds: float) -> None:
+            with self._waiting(call):
+                self._sleep(seconds)
+
+        try:
+            return retrying(self._policy, sleep=sleep, before_pause=tell, jitter=self._jitter)(self._send, call)
+        except ProviderError as error:
+            self._failed(call, error, None)
+            raise ModelFailed(error, call.sends, call.waited) from error
+
+    def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
+        """Put one question, without tools, to the model of `role`. Returns its words; raises as `ask` does."""
+        if self._question is None:
+            raise SetupError("no helper model can be asked here")
+        reply = self.ask(role, [self._question(parts)], output_limit=limit).reply
+        said = "\n".join(part.text for part in reply.parts if isinstance(part, Text))
+        return said or f"(no answer: {reply.refusal or reply.finish_raw or reply.finish})"
+
+    def smallest_cap(
+        self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]] = ()
+    ) -> Decimal:
+        """The smallest cap, in dollars and whole cents, that lets this call through on top of what is spent."""
+        call = self._call(role, messages, tools)
+        return smallest_cap(_quote(call, self._worst(call)), self.purse.spent + self.purse.uncertain)
+
+    def check_first_call(
+        self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        """Refuse a run whose first call would not fit its cap. InputError names the smallest cap that would do."""
+        needed = self.smallest_cap(role, messages, tools)
+        if self.purse.cap is not None and needed > self.purse.cap:
+            raise InputError(
+                f"the first call could cost more than the cap of ${plain_decimal(self.purse.cap)}",
+                field="cap",
+                remedy=f"give at least ${needed:.2f}, or a cheaper model than {self.route(role).spec.name}",
+            )
+
+    def close(self) -> None:
+        """Close the clients, each once."""
+        for client in {id(route.client): route.client for route in self._routes.values()}.values():
+            client.close()
+
+    def _call(
+        self,
+        role: str,
+        messages: Sequence[EncodedMessage],
+        tools: Sequence[dict[str, Any]],
+        output_limit: int | None = None,
+    ) -> _Call:
+        route = self.route(role)
+        wanted = output_limit or route.spec.output_limit
+        return _Call(role, route, tuple(messages), tools, wanted, self._meter(role))
+
+    def _meter(self, role: str) -> PromptMeter:
+        with self._lock:
+            return self._meters.setdefault(role, PromptMeter(self.route(role).spec.name))
+
+    @contextmanager
+    def _waiting(self, call: _Call) -> Iterator[None]:
+        """Count the time inside as waiting."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            seconds = self._clock() - began
+            call.waited += seconds
+            with self._lock:
+                self._waited += seconds
+
+    def _worst(self, call: _Call) -> Worst:
+        """The most that one send of `call` can come to."""
+        route = call.route
+        bound = call.meter.bound(call.messages, call.tools)
+        rates = worst_rates(
+            route.price, bound.tokens, service=route.service, markers=route.markers, images=bound.images
+        )
+        return Worst(bound.tokens, bound.images, rates)
+
+    def _send(self, call: _Call) -> Answer:
+        """One send with its own ticket: the reply, or ProviderError with the ticket closed as the failure tells."""
+        self._cancel.check()
+        worst = self._worst(call)
+        with self._waiting(call):
+            ticket = self.purse.reserve(_quote(call, worst), call.role, interrupted=self._cancel.check)
+        with ticket:
+            request = self._journalled(call, ticket, worst)
+            began = self._clock()
+            try:
+                reply = call.route.client.send(request, self._cancel)
+            except ProviderError as error:
+                call.seconds = self._clock() - began
+                ticket.lose() if error.lost else ticket.release()
+                raise
+            call.seconds = self._clock() - began
+            charge = self._charge(call, worst, ticket, reply)
+            within = ticket.settle(charge)
+        self._came(call, charge, reply)
+        if not within:
+            self._note(call, "bound overrun", f"billed more than the ${plain_decimal(ticket.bound)} set aside")
+        call.meter.learn(call.messages, call.tools, charge.usage, images=worst.images)
+        return Answer(
+            reply=reply,
+            usage=charge.usage,
+            cost=charge.cost,
+            n=call.n,
+            sends=call.sends,
+            bound=ticket.bound,
+            output_limit=ticket.output_limit,
+            seconds=call.seconds,
+            waited_seconds=call.waited,
+        )
+
+    def _journalled(self, call: _Call, ticket: Ticket, worst: Worst) -> WireRequest:
+        """The request for this ticket, written down. Where that fails nothing is sent, so the ticket is released."""
+        try:
+            body = call.body(ticket.output_limit)
+            if ticket.output_limit < call.wanted:
+                words = f"from {call.wanted} to {ticket.output_limit} tokens: ${plain_decimal(ticket.bound)} are left"
+                self._note(call, "output limit lowered", words)
+            call.n = next(self._numbers)
+            call.sends += 1
+            self._journal.request(
+                RequestSent(
+                    n=call.n,
+                    role=call.role,
+                    messages=ranges([message.number for message in call.messages]),
+                    tools=tuple(str(tool["function"]["name"]) for tool in call.tools),
+                    output_limit=ticket.output_limit,
+                    digest=digest(body),
+                    bound=ticket.bound,
+                    input_bound=worst.prompt_tokens,
+                    body_bytes=len(body),
+                    try_number=call.sends,
+                )
+            )
+        except BaseException:
+            ticket.release()
+            raise
+        route = call.route
+        return WireRequest(call.role, route.spec, call.messages, call.tools, ticket.output_limit, body, route.timeout)
+
+    def _charge(self, call: _Call, worst: Worst, ticket: Ticket, reply: RawReply) -> Charge:
+        route = call.route
+        hidden = route.reasoning or route.spec.effort is not None
+        most = MostCounted(worst, reply, ticket.output_limit, hidden)
+        return bill(reply, route.price, route.service, most, recorded=route.client.kind == "replay")
+
+    def _came(self, call: _Call, charge: Charge, reply: RawReply) -> None:
+        event = ReplyCame(
+            n=call.n,
+            role=call.role,
+            usage=charge.usage,
+            cost=None if charge.cost is None else charge.cost.total,
+            finish=reply.finish,
+            model=reply.model,
+            seconds=round(call.seconds, 3),
+        )
+        self._journal.reply(event, reply)
+
+    def _failed(self, call: _Call, error: ProviderError, pause: float | None) -> None:
+        event = SendFailed(
+            n=call.n,
+            role=call.role,
+            fault=error.fault,
+            words=error.words,
+            status=error.status,
+            lost=error.lost,
+            seconds=round(call.seconds, 3),
+            pause=None if pause is None else round(pause, 3),
+        )
+        self._journal.failed(event)
+
+    def _note(self, call: _Call, what: str, words: str) -> None:
+        self._journal.note(Noted(what=what, role=call.role, words=words, n=call.n or None))
+
+
+@dataclass
+class _Call:
+    """One `ask`, through all of its sends."""
+
+    role: str
+    route: Route
+    messages: tuple[EncodedMessage, ...]
+    tools: Sequence[dict[str, Any]]
+    wanted: int  # output tokens
+    meter: PromptMeter
+    n: int = 0  # number of the last send
+    sends: int = 0
+    seconds: float = 0.0  # of the last send
+    waited: float = 0.0
+    _bodies: dict[int, bytes] = field(default_factory=dict)
+
+    def body(self, output_limit: int) -> bytes:
+        """The request's bytes, encoded once for each output limit."""
+        if output_limit not in self._bodies:
+            self._bodies[output_limit] = request_body(self.route.spec, self.messages, self.tools, output_limit)
+        return self._bodies[output_limit]
+
+
+def _quote(call: _Call, worst: Worst) -> Quote:
+    """What one send of `call` can cost, by the output tokens it is allowed."""
+    fixed = worst.rates.request + worst.prompt_tokens * worst.rates.prompt
+    return Quote(fixed, worst.rates.output, call.wanted, min(LEAST_USEFUL_OUTPUT, call.wanted))
+
+
+def _check_priced(route: Route) -> None:
+    """A cap needs a price: refuse a route without one."""
+    if isinstance(route.price, Unknown):
+        raise SetupError(f"{route.price.problem}, so a cap can't hold", field="model", remedy=route.price.remedy)
+    if isinstance(route.price, Price) and route.service not in route.price.schedules:
+        raise SetupError(
+            f"no {route.service} price is known for {route.price.name}, so a cap can't hold",
+            field="model",
+            remedy="use the standard service",
+        )

@@ -1,0 +1,134 @@
+"""From a model's description to the adapter that reaches it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from agentctl.base.errors import InputError, SetupError
+
+from .direct import DirectClient
+from .litellm_client import LitellmClient
+from .protocol import ModelClient, ModelSpec
+from .replay import ReplayClient
+from .script import ScriptClient
+
+# The variables that hold a route's key; one of them is enough. Routes that are not here bring their own ways to sign in
+# (clouds), or need none: litellm looks for those itself.
+_KEYS: dict[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "dashscope": ("DASHSCOPE_API_KEY",),
+    "deepinfra": ("DEEPINFRA_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "hosted_vllm": ("HOSTED_VLLM_API_KEY", "OPENAI_API_KEY"),
+    "mistral": ("MISTRAL_API_KEY",),
+    "moonshot": ("MOONSHOT_API_KEY",),
+    "nebius": ("NEBIUS_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
+    "sambanova": ("SAMBANOVA_API_KEY",),
+    "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_TOKEN"),
+    "xai": ("XAI_API_KEY",),
+    "zai": ("ZAI_API_KEY",),
+}
+_NAMES = (
+    (re.compile(r"(chatgpt|gpt-(?!oss)|o\d)"), "openai"),
+    (re.compile(r"claude"), "anthropic"),
+)  # names that litellm knows without a route
+
+
+def make_client(spec: ModelSpec, environment: Mapping[str, str]) -> ModelClient:
+    """The adapter for `spec`. Keys are taken from `environment`, which is not changed; nothing is sent.
+
+    With `api_base` the direct client is taken, else litellm, unless `spec.client` says otherwise. InputError for a
+    name, file or address that can't be used; SetupError, naming the variable, where a key is missing. An endpoint on
+    this machine or in a private network needs no key.
+    """
+    scheme, _, path = spec.name.partition(":")
+    if scheme == "script":
+        return ScriptClient.from_file(_path(path, spec))
+    if scheme == "replay":
+        return _replay(_path(path, spec))
+    if spec.client == "direct" or (spec.client == "auto" and spec.api_base is not None):
+        if spec.api_base is None:
+            raise InputError(
+                "the direct client needs an address", field="api_base", remedy="as https://api.openai.com/v1"
+            )
+        variable, key = _key(_route(spec) if "/" in spec.name else "openai", environment)
+        if key is None and not _is_near(spec.api_base):
+            raise _missing(variable, spec)
+        return DirectClient(spec.api_base, key=key, variable=variable)
+    route = _route(spec)
+    if route not in _KEYS:
+        return LitellmClient()
+    variable, key = _key(route, environment)
+    if key is None:
+        if spec.api_base is None or not _is_near(spec.api_base):
+            raise _missing(variable, spec)
+        key = "none"  # some of litellm's routes won't send without one
+    return LitellmClient(key=key)
+
+
+def _replay(record: Path) -> ReplayClient:
+    # Only a replay needs the reader of records, which brings all the tools with it.
+    from agentctl.agents.reading import RecordReader
+    from agentctl.agents.recorded import recorded_replies
+
+    return ReplayClient(recorded_replies(RecordReader(record)), source=str(record))
+
+
+def _path(path: str, spec: ModelSpec) -> Path:
+    if not path.strip():
+        raise InputError("no path after the colon", field="model", remedy=f"as {spec.name}PATH")
+    return Path(path).expanduser()
+
+
+def _route(spec: ModelSpec) -> str:
+    """litellm's name of the provider."""
+    route, slash, rest = spec.name.partition("/")
+    if slash and route and rest:
+        return route
+    for names, known in _NAMES:
+        if names.match(spec.name):
+            return known
+    raise InputError(
+        f"{spec.name!r} does not say whose model it is", field="model", remedy="write provider/model, as openai/gpt-5"
+    )
+
+
+def _key(route: str, environment: Mapping[str, str]) -> tuple[str, str | None]:
+    """The variable that holds the route's key, and its value: None where it is set in none of its variables."""
+    variables = _KEYS.get(route, _KEYS["openai"])
+    for variable in variables:
+        value = environment.get(variable, "").strip()
+        if value:
+            return variable, value
+    return variables[0], None
+
+
+def _missing(variable: str, spec: ModelSpec) -> SetupError:
+    return SetupError(
+        f"no key for {spec.name}: {variable} is not set",
+        remedy=f"type: export {variable}=...  An endpoint that wants no key takes any word",
+    )
+
+
+def _is_near(api_base: str) -> bool:
+    """Whether the address is on this machine or in a private network."""
+    try:
+        host = urlsplit(api_base).hostname or ""
+    except ValueError:
+        return False
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or "." not in host or host.endswith((".localhost", ".local", ".internal"))

@@ -1,0 +1,129 @@
+"""The seam between the gateway and an adapter: an adapter sends one request once, and says plainly what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias
+
+from pydantic import JsonValue
+
+from agentctl.base.cancel import Cancel
+from agentctl.base.messages import Part
+from agentctl.base.values import Frozen
+
+Kind: TypeAlias = Literal["live", "replay", "script", "human"]
+
+
+class ModelSpec(Frozen):
+    """A model: name and parameters. Two that differ in any field are two models.
+
+    `name` is a provider's route as litellm writes it (`openai/gpt-5`, `anthropic/claude-sonnet-4-6`), or `replay:PATH`,
+    `script:PATH`. With `api_base` the name is sent to that OpenAI-compatible endpoint by the direct client.
+    """
+
+    name: str
+    api_base: str | None = None
+    client: Literal["auto", "direct", "litellm"] = "auto"
+    temperature: float | None = None
+    effort: str | None = None
+    output_limit: int = 16_384  # tokens a reply may have; the purse may lower it, never the model's maximum
+    context_window: int | None = None  # tokens, where the price table does not know
+    native_tools: bool = True
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    REFUSED = "refused"
+    OTHER = "other"
+
+
+class RawCall(Frozen):
+    """A call as the provider gave it: `arguments` is its text, unparsed; `id` may be empty or repeated."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class RawReply(Frozen):
+    """One reply, as received. `parts` hold its text and opaque parts in order, never calls."""
+
+    parts: tuple[Part, ...]
+    calls: tuple[RawCall, ...] = ()
+    finish: FinishReason
+    finish_raw: str = ""
+    refusal: str | None = None  # the provider's words, where it refused
+    model: str = ""  # the name that the provider echoed
+    usage: dict[str, JsonValue] | None = None  # as given; None when the provider sent none
+    dialect: Literal["openai_chat", "anthropic_messages", "gemini"] = "openai_chat"
+
+
+@dataclass(frozen=True)
+class EncodedMessage:
+    """One message in OpenAI chat form, encoded once: `body` are its bytes, `tree` the same as a JSON tree."""
+
+    number: int  # its number in the record
+    body: bytes
+    tree: dict[str, Any]
+    images: int = 0
+
+
+@dataclass(frozen=True)
+class WireRequest:
+    """One request, ready to send. `body` is the whole request in OpenAI chat form; its SHA-256 goes into the record."""
+
+    role: str  # main, fast, vision, judge
+    model: ModelSpec
+    messages: Sequence[EncodedMessage]
+    tools: Sequence[dict[str, Any]]  # in OpenAI chat form
+    output_limit: int
+    body: bytes
+    timeout: float  # seconds
+
+
+class Fault(StrEnum):
+    """What kind of failure a send ended in. One table (`agents.ends`) says what follows from each."""
+
+    TRANSIENT = "transient"  # 408, 409, 429, 5xx, time-outs, dropped connections, an overload told only in words
+    AUTH = "auth"  # 401, 403: no key, wrong key
+    REJECTED = "rejected"  # any other 4xx: sending it again would not help
+    CONTEXT = "context"  # the request is longer than the model's window
+    REFUSED = "refused"  # the provider's filter declined the request: the model's answer, not an outage
+    EXHAUSTED = "exhausted"  # a replay or a script has no further reply
+
+
+class ProviderError(Exception):
+    """A send that brought no reply."""
+
+    def __init__(
+        self,
+        fault: Fault,
+        words: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        lost: bool = False,
+    ) -> None:
+        super().__init__(words)
+        self.fault = fault
+        self.words = words
+        self.status = status
+        self.retry_after = retry_after  # seconds the provider asked to wait
+        self.lost = lost  # an answer may have been made and billed that never arrived: the ticket stays uncertain
+
+
+class ModelClient(Protocol):
+    """An adapter. Sends exactly once: no retry, no cache, no change of the request."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    def send(self, request: WireRequest, cancel: Cancel) -> RawReply:
+        """The reply, or ProviderError, or Cancelled."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,176 @@
+"""The folder that an attempt leaves, and its one writer.
+
+    manifest.json   what went into it, written first
+    events.jsonl    what happened, appended line by line as it happens
+    outputs/        command output too long to show, whole
+    images/         images by content
+    report.json     what the agent left, as found (or as its task names it)
+    result.json     how it ended, written last, atomically, once
+    scores/         one file a scorer, by any later scorer too
+
+A line is handed to the system in one write before anything that depends on it happens, so a killed process loses none.
+A full disk is survived too: space for the last lines and the result is kept aside in `.aside` until it is needed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from agentctl.base.errors import AgentctlError, InputError
+from agentctl.base.jsonio import write_atomically
+from agentctl.base.messages import ImageRef
+
+from .events import Event, MoneyNoted, Replied, Requested, encode
+from .events import Failed as FailedEvent
+from .models.journal import Noted, ReplyCame, RequestSent, SendFailed
+from .models.protocol import RawReply
+from .secrets import Secrets
+
+_ASIDE = 1 << 20  # bytes kept for the lines of a reply that was paid for, the end, and the result
+
+Listener = Callable[[Event], None]
+
+
+class RecordFull(AgentctlError):
+    """The record's disk is full. What was written before is whole."""
+
+
+class Record:
+    """A record being written. One instance a folder; events may come from any thread."""
+
+    def __init__(self, folder: Path, manifest: bytes, secrets: Secrets, *, now: Callable[[], float]) -> None:
+        """Make `folder`, which must not exist, with its manifest. InputError where that can't be done."""
+        self.folder = folder
+        self._secrets = secrets
+        self._now = now
+        self._began = now()
+        self._lock = threading.Lock()
+        self._listeners: list[Listener] = []
+        self._full = False
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            raise InputError("this record exists already", file=folder, remedy="give another folder") from None
+        except OSError as error:
+            raise InputError(f"can't make the record: {error.strerror}", file=folder) from None
+        try:
+            (folder / "outputs").mkdir()
+            self._set_aside()
+            write_atomically(folder / "manifest.json", secrets.cut_line(manifest))
+            self._events = os.open(
+                folder / "events.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
+            )
+        except OSError as error:
+            raise RecordFull(f"can't write the record: {error.strerror}", file=folder) from None
+        self._size = 0
+
+    @property
+    def outputs(self) -> Path:
+        return self.folder / "outputs"
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the record was begun."""
+        return self._now() - self._began
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each event after it is written: how a terminal follows an attempt."""
+        self._listeners.append(listener)
+
+    def emit(self, event: Event) -> None:
+        """Write one event. RecordFull where the disk is full and the space kept aside is used up."""
+        stamped = event.model_copy(update={"at": round(self.elapsed, 3)})
+        line = self._secrets.cut_line(encode(stamped))
+        with self._lock:
+            self._append(line)
+        for listener in self._listeners:
+            listener(stamped)
+
+    def _append(self, line: bytes) -> None:
+        try:
+            self._write_whole(line)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+                raise
+            os.ftruncate(self._events, self._size)  # a line is whole or absent
+            if self._full:
+                raise RecordFull("the disk is full", file=self.folder, remedy="free some space, then resume") from None
+            self._full = True
+            (self.folder / ".aside").unlink(missing_ok=True)
+            self._append(line)
+            return
+        self._size += len(line)
+
+    def _write_whole(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(self._events, rest) :]
+
+    def _set_aside(self) -> None:
+        aside = os.open(self.folder / ".aside", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(aside, 0, _ASIDE)
+        finally:
+            os.close(aside)
+
+    @property
+    def disk_is_full(self) -> bool:
+        """Whether the space kept aside had to be used: the attempt must end."""
+        return self._full
+
+    def keep_image(self, ref: ImageRef, data: bytes) -> None:
+        """Keep an image by its content."""
+        folder = self.folder / "images"
+        folder.mkdir(exist_ok=True)
+        path = folder / ref.digest
+        if not path.exists():
+            write_atomically(path, data)
+
+    def image(self, ref: ImageRef) -> bytes:
+        """The bytes of an image kept here."""
+        return (self.folder / "images" / ref.digest).read_bytes()
+
+    def finish(self, result: bytes) -> None:
+        """Write `result.json`, once, and let go of the space kept aside."""
+        path = self.folder / "result.json"
+        if path.exists():
+            raise AgentctlError("this record has a result already", file=path)
+        (self.folder / ".aside").unlink(missing_ok=True)
+        write_atomically(path, self._secrets.cut_line(result))
+
+    def close(self) -> None:
+        """Let go of the file. The record stays as it is."""
+        (self.folder / ".aside").unlink(missing_ok=True)
+        os.close(self._events)
+
+    def discard(self) -> None:
+        """Remove the record: the attempt could not start."""
+        self.close()
+        shutil.rmtree(self.folder)
+
+    # The gateway's journal.
+
+    def request(self, event: RequestSent) -> None:
+        if self._full:
+            raise RecordFull("the disk is full", file=self.folder, remedy="free some space, then resume")
+        self.emit(Requested(sent=event))
+
+    def reply(self, event: ReplyCame, raw: RawReply) -> None:
+        self.emit(Replied(came=event, helper=None if event.role == "main" else raw))
+
+    def failed(self, event: SendFailed) -> None:
+        self.emit(FailedEvent(failed=event))
+
+    def note(self, event: Noted) -> None:
+        self.emit(MoneyNoted(noted=event))
+
+
+def monotonic() -> float:
+    """The clock of records: seconds, never going back."""
+    return time.monotonic()

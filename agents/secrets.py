@@ -1,0 +1,44 @@
+"""Secrets are cut where text enters a record or a log: values of the owner's variables whose names say secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+_NAMES = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_NOT_SECRET = re.compile(
+    r"^(SSH_AUTH_SOCK|GPG_AGENT_INFO|XAUTHORITY|.*_(FILE|PATH|DIR|SOCK|LIMIT|TYPE))$", re.IGNORECASE
+)
+_LEAST = 8  # characters; shorter values would cut innocent text
+
+
+class Secrets:
+    """The values to cut. Built from an environment; `cut` works on texts, `cut_line` on encoded JSON lines."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        found = {
+            value: name
+            for name, value in environment.items()
+            if _NAMES.search(name) and not _NOT_SECRET.match(name) and len(value) >= _LEAST
+        }
+        # The longest first: one secret may hold another.
+        self._texts = [(value, f"[{found[value]} cut]") for value in sorted(found, key=len, reverse=True)]
+        self._bytes = [
+            (json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "replace"), mark.encode())
+            for value, mark in self._texts
+        ]
+
+    def cut(self, text: str) -> str:
+        """`text` with each secret replaced by the name of its variable."""
+        for value, mark in self._texts:
+            if value in text:
+                text = text.replace(value, mark)
+        return text
+
+    def cut_line(self, line: bytes) -> bytes:
+        """The same for a line of JSON."""
+        for value, mark in self._bytes:
+            if value in line:
+                line = line.replace(value, mark)
+        return line

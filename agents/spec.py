@@ -1,0 +1,48 @@
+"""AttemptSpec: one attempt, whole. A frozen JSON value that any process can be handed."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+from pydantic import Field
+
+from agentctl.base.values import Frozen, Usd
+from agentctl.tools.sandbox.protocol import SandboxSpec
+
+from .models.protocol import ModelSpec
+from .scaffold import Scaffold
+from .task import TaskRef
+
+
+class Limits(Frozen):
+    """Where an attempt ends whatever the agent wants."""
+
+    cost_usd: Usd = Field(default=Decimal(4), gt=0)
+    steps: int = Field(default=200, ge=1)
+    seconds: float = Field(default=7200, gt=0)  # of work: time spent waiting to send again is not counted
+    command_seconds: float = Field(default=600, gt=0)  # of a shell command that asks for no other limit
+
+
+class Prices(Frozen):
+    """What the user says of prices, before the bundled table is asked."""
+
+    lines: tuple[str, ...] = ()  # as after --price: 'NAME=IN,OUT' in dollars a million tokens, 'NAME=free'
+    file: Path | None = None
+
+
+class AttemptSpec(Frozen):
+    """One arm on one task, one repeat, one try."""
+
+    schema_version: int = 1
+    task: TaskRef
+    scaffold: Scaffold
+    model: ModelSpec
+    limits: Limits = Limits()
+    prices: Prices = Prices()
+    sandbox: SandboxSpec = SandboxSpec()
+    record: Path  # the folder to make; must not exist
+    repeat: int = 0
+    try_number: int = 1
+    seed: int | None = None  # sent to providers that take one
+    resume_from: Path | None = None  # a record whose replies are played again before the model is asked

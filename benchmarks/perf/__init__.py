@@ -1,0 +1,1 @@
+"""Our speed, measured side by side: commands that print ratios. Never run as tests."""

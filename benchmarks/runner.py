@@ -1,0 +1,281 @@
+"""run(spec): the one way to run an attempt. Stage, sandbox, agent, collect, score; a record is what is left.
+
+Used by `solve`, by grids and by adapters alike. Nothing here changes the process's folder, environment or signals.
+"""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentctl.agents.models.make import make_client
+
+from agentctl.agents.account import Account
+from agentctl.agents.asking import Asker, Asking, Resumed
+from agentctl.agents.ends import End, consequence
+from agentctl.agents.events import Carried as CarriedEvent
+from agentctl.agents.events import Ended, Note
+from agentctl.agents.history import FullHistory
+from agentctl.agents.loop import Ending, Loop
+from agentctl.agents.manifest import AttemptResult, Manifest, attempt_key, now, software, source_digest
+from agentctl.agents.models.journal import Carried
+from agentctl.agents.models.protocol import ModelClient, RawReply
+from agentctl.agents.protocols import PROTOCOLS
+from agentctl.agents.reading import RecordReader
+from agentctl.agents.record import Listener, Record, RecordFull, monotonic
+from agentctl.agents.recorded import recorded_replies
+from agentctl.agents.secrets import Secrets
+from agentctl.agents.spec import AttemptSpec
+from agentctl.agents.state import State
+from agentctl.agents.task import Collected, Score, Task
+from agentctl.agents.toolbox import make_tools
+from agentctl.agents.transcript import Transcript
+from agentctl.base.cancel import Cancel
+from agentctl.base.errors import InputError
+from agentctl.base.jsonio import digest, write_atomically
+from agentctl.base.messages import Message, Role, Text, ToolSpec
+from agentctl.prompts.compose import Prompt, compose
+from agentctl.tools.sandbox.make import open_sandbox
+from agentctl.tools.sandbox.protocol import Sandbox
+from agentctl.tools.tool import Tool, ToolContext, spec_of
+
+from .tasks import load_task
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attempt left: its record on disk, and the two things most callers want of it."""
+
+    record: Path
+    result: AttemptResult
+    scores: tuple[Score, ...]
+
+
+def run(
+    spec: AttemptSpec,
+    *,
+    cancel: Cancel | None = None,
+    listener: Listener | None = None,
+    environment: Mapping[str, str],
+) -> Outcome:
+    """Run one attempt to its end, whatever that is.
+
+    `environment` is the owner's: keys for providers and values to keep out of the record are taken from it; the agent
+    gets none of it. Raises InputError or SetupError, before any model is called and with nothing left behind, when the
+    attempt can't start; after that every failure is an end reason in the record.
+    """
+    cancel = cancel or Cancel()
+    task = load_task(spec.task)
+    before = Before.read(spec.resume_from)
+    client = make_client(spec.model, environment)
+    try:
+        account = Account(spec, client, before.carried, cancel)
+        with _fresh(spec.record.with_name(f".{spec.record.name}.work")) as scratch:
+            sandbox = open_sandbox(spec.sandbox, task.stage(scratch, spec.sandbox.kind), owner_env=environment)
+            try:
+                return _Attempt(spec, task, sandbox, client, account, before, cancel, Secrets(environment)).run(
+                    listener
+                )
+            finally:
+                sandbox.close()
+    finally:
+        client.close()
+
+
+@dataclass(frozen=True)
+class Before:
+    """What an attempt goes on from: nothing, or a record that was cut off."""
+
+    record: Path | None = None
+    carried: Carried = field(default_factory=Carried)
+    replies: tuple[RawReply, ...] = ()
+
+    @classmethod
+    def read(cls, record: Path | None) -> Before:
+        if record is None:
+            return cls()
+        reader = RecordReader(record)
+        replies = tuple(reply for role, reply in recorded_replies(reader) if role == "main")
+        return cls(record, reader.books(), replies)
+
+
+@contextmanager
+def _fresh(folder: Path) -> Iterator[Path]:
+    """`folder`, new for the attempt and gone after it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder.resolve()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Attempt:
+    """One attempt whose sandbox stands."""
+
+    def __init__(
+        self,
+        spec: AttemptSpec,
+        task: Task,
+        sandbox: Sandbox,
+        client: ModelClient,
+        account: Account,
+        before: Before,
+        cancel: Cancel,
+        secrets: Secrets,
+    ) -> None:
+        self._spec = spec
+        self._task = task
+        self._sandbox = sandbox
+        self._client = client
+        self._account = account
+        self._before = before
+        self._cancel = cancel
+        self._secrets = secrets
+        self._tools: dict[str, Tool[Any]] = make_tools(spec.scaffold, spec.limits)
+        self._protocol = PROTOCOLS[spec.scaffold.protocol]
+
+    def run(self, listener: Listener | None) -> Outcome:
+        prompt = self._prompt()
+        manifest = self._manifest(prompt)
+        record = Record(self._spec.record, manifest.model_dump_json(indent=1).encode(), self._secrets, now=monotonic)
+        if listener:
+            record.listen(listener)
+        transcript = Transcript(record, self._secrets)
+        gateway = self._account.gateway(record)
+        asker: Asker = Asking(gateway, transcript)
+        if self._before.replies:
+            asker = Resumed(asker, self._before.replies)
+        loop = self._loop(record, asker, transcript)
+        state = State(
+            prefix=(
+                Message(role=Role.SYSTEM, parts=(Text(text=prompt.system),)),
+                Message(role=Role.USER, parts=(Text(text=prompt.task),)),
+            )
+        )
+        try:
+            gateway.check_first_call("main", loop.history.render(state), loop.wire_tools)
+        except InputError:
+            record.discard()
+            raise
+        try:
+            ending = self._work(record, loop, state)
+            result, deliverable = self._ended(record, manifest, loop, state, ending)
+            record.finish(result.model_dump_json(indent=1).encode())
+        finally:
+            record.close()
+        follows = consequence(ending.end, because_uncertain=ending.because_uncertain)
+        scores = write_scores(record.folder, self._task, deliverable) if follows.score else ()
+        return Outcome(record.folder, result, scores)
+
+    def _loop(self, record: Record, asker: Asker, transcript: Transcript) -> Loop:
+        def work_seconds() -> float:
+            return record.elapsed - asker.waited
+
+        return Loop(
+            scaffold=self._spec.scaffold,
+            protocol=self._protocol,
+            history=FullHistory(self._protocol, transcript),
+            asker=asker,
+            tools=self._tools,
+            context=ToolContext(
+                sandbox=self._sandbox,
+                deliverable=self._task.deliverable(self._sandbox),
+                cancel=self._cancel,
+                outputs=record.outputs,
+                ask=asker.ask_helper,
+                emit=lambda kind, text: record.emit(Note(kind=kind, text=text)),
+                seconds_left=lambda: self._spec.limits.seconds - work_seconds(),
+            ),
+            limits=self._spec.limits,
+            record=record,
+            work_seconds=work_seconds,
+        )
+
+    def _work(self, record: Record, loop: Loop, state: State) -> Ending:
+        """Let the agent work until there is a reason to end."""
+        try:
+            if self._before.record is not None:
+                carried = self._before.carried
+                record.emit(
+                    CarriedEvent(record=str(self._before.record), spent=carried.spent, uncertain=carried.uncertain)
+                )
+            ending = loop.run(state)
+        except Exception as error:  # a fault of ours is an end like any other: what was spent and done is kept
+            ending = Ending(End.CRASH, f"{type(error).__name__}: {error}")
+            with suppress(RecordFull):
+                record.emit(Note(kind="crash", text=traceback.format_exc()))
+        finally:
+            for tool in self._tools.values():
+                tool.close()
+        with suppress(RecordFull):  # the result will say it too
+            record.emit(Ended(end=ending.end, detail=ending.detail))
+        return ending
+
+    def _ended(
+        self, record: Record, manifest: Manifest, loop: Loop, state: State, ending: Ending
+    ) -> tuple[AttemptResult, Path | None]:
+        """Collect, close the sandbox, and sum up. Returns the record's last word, and the collected deliverable."""
+        work_seconds = loop.work_seconds()
+        collected = self._collect(record)
+        self._sandbox.close()  # before the result is written: what still runs inside may be what fills the disk
+        found = collected.deliverable
+        follows = consequence(ending.end, because_uncertain=ending.because_uncertain)
+        result = AttemptResult(
+            attempt_key=manifest.attempt_key,
+            kind=manifest.kind,
+            end=ending.end,
+            detail=self._secrets.cut(ending.detail),
+            infrastructure=not follows.counts,
+            steps=len(state.steps),
+            work_seconds=round(work_seconds, 3),
+            waited_seconds=round(loop.asker.waited, 3),
+            spend=self._account.spend(),
+            deliverable=found.name if found else None,
+            deliverable_digest=digest(found.read_bytes()) if found else None,
+            deliverable_problem=collected.problem,
+            provenance=collected.provenance,
+        )
+        return result, found
+
+    def _collect(self, record: Record) -> Collected:
+        try:
+            return self._task.collect(self._sandbox, record.folder)
+        except Exception as error:  # a dead sandbox or a full disk must not cost the result
+            return Collected(deliverable=None, problem=f"{type(error).__name__}: {error}")
+
+    def _specs(self) -> list[ToolSpec]:
+        return [spec_of(tool) for tool in self._tools.values()]
+
+    def _prompt(self) -> Prompt:
+        words = self._protocol.tools_text(self._specs())
+        return compose(self._spec.scaffold.system, self._task.text(self._sandbox.workspace), tools_text=words)
+
+    def _manifest(self, prompt: Prompt) -> Manifest:
+        fingerprint = self._sandbox.fingerprint()
+        return Manifest(
+            attempt_key=attempt_key(self._spec, prompt_digest=prompt.digest, fingerprint=fingerprint),
+            kind=self._client.kind,
+            created=now(),
+            spec=self._spec,
+            prompt_digest=prompt.digest,
+            source_digest=source_digest(),
+            fingerprint=fingerprint,
+            prices=self._account.prices,
+            software=software(),
+        )
+
+
+def write_scores(record: Path, task: Task, deliverable: Path | None) -> tuple[Score, ...]:
+    """Score a collected deliverable by all scorers of its benchmark, one file each below the record's scores/."""
+    scores = task.score(deliverable)
+    folder = record / "scores"
+    folder.mkdir(exist_ok=True)
+    for score in scores:
+        write_atomically(folder / f"{score.scorer}.json", score.model_dump_json(indent=1).encode())
+    return scores

@@ -1,0 +1,1 @@
+"""agentctl under other people's harnesses, and out to other people's viewers."""

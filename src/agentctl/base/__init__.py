@@ -1,0 +1,1 @@
+"""What every part of agentctl shares: errors, typed values, JSON and text helpers. Imports none of our other parts."""

@@ -1,0 +1,26 @@
+"""Paths that stay true on another machine: what is shipped in the package is named `agentctl:examples/...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_SCHEME = "agentctl:"
+_PACKAGE = Path(__file__).parents[1]
+
+
+def resolve(name: str) -> Path:
+    """The path that `name` stands for: one in the package after `agentctl:`, else itself."""
+    if name.startswith(_SCHEME):
+        return _PACKAGE / name.removeprefix(_SCHEME)
+    return Path(name)
+
+
+def portable(path: Path) -> str:
+    """`path` as a name that `resolve` turns back: by its place in the package where it is in there, else absolute."""
+    whole = path.absolute()
+    shipped = (_PACKAGE / "examples").resolve()
+    if whole.resolve().is_relative_to(shipped):
+        return f"{_SCHEME}examples/{whole.resolve().relative_to(shipped).as_posix()}"
+    if whole.is_relative_to(_PACKAGE):
+        return _SCHEME + whole.relative_to(_PACKAGE).as_posix()
+    return str(whole)

@@ -1,0 +1,102 @@
+"""What a person sees while an attempt runs: a line a call, and what is spent against the cap."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from decimal import Decimal
+from typing import TextIO
+
+import click
+
+from agentctl.agents.events import Carried, Ended, Event, Failed, MessageAdded, Note, Ran, Replied
+from agentctl.agents.state import calls_of
+from agentctl.base.messages import Call, Message, Role, Status
+from agentctl.base.text import head
+
+from .words import dollars, seconds
+
+_MARKS = {Status.OK: "✓", Status.ERROR: "✗", Status.TIMEOUT: "⏱", Status.CANCELLED: "■", Status.NOT_RUN: "-"}
+_COLOURS = {"✓": "green", "✗": "red", "⏱": "yellow"}
+
+
+class Live:
+    """Listens to a record and writes lines of the terminal's width."""
+
+    def __init__(self, out: TextIO, *, cap: Decimal, width: int, colour: bool) -> None:
+        self._out = out
+        self._cap = cap
+        self._width = width
+        self._colour = colour
+        self._spent = Decimal(0)
+        self._step = 0
+        self._calls: dict[str, Call] = {}
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case MessageAdded(message=Message(role=Role.ASSISTANT)):
+                self._said(event.message)
+            case Replied():
+                self._spent += event.came.cost or 0
+            case Carried():
+                self._spent += event.spent + event.uncertain
+            case Ran():
+                self._ran(event)
+            case Failed():
+                pause = f", next try in {seconds(event.failed.pause)}" if event.failed.pause is not None else ""
+                self._line(f"    ! {event.failed.fault}: {event.failed.words}{pause}")
+            case Note():
+                self._line(f"    ! {event.kind}: {event.text.strip().splitlines()[-1] if event.text else ''}")
+            case Ended():
+                self._line(f"    = {event.end}{': ' + event.detail if event.detail else ''}")
+            case _:
+                pass
+
+    def _said(self, message: Message) -> None:
+        self._step += 1
+        for call in calls_of(message):
+            self._calls[call.id] = call
+        text = " ".join(message.text().split())
+        if text:
+            self._line(f"{self._step:>3} {text}")
+
+    def _ran(self, event: Ran) -> None:
+        call = self._calls.get(event.call)
+        mark = _MARKS[event.status]
+        if event.status is Status.OK and event.exit_code not in (None, 0):
+            mark = "✗"
+        right = f" {seconds(event.seconds):>7} {dollars(self._spent):>8}"
+        left = f"{self._step:>3} {mark} {event.name:<12} {shown_arguments(call) if call else ''}"
+        room = max(20, self._width - len(right) - 1)
+        line = _fitted(left, room)
+        line = line.replace(mark, click.style(mark, fg=_COLOURS.get(mark)), 1)
+        self._write(line + click.style(right, dim=True))
+
+    def _line(self, text: str) -> None:
+        line = _fitted(" " * (len(text) - len(text.lstrip())) + " ".join(text.split()), self._width - 1).rstrip()
+        self._write(click.style(line, dim=True))
+
+    def _write(self, line: str) -> None:
+        click.echo(line, file=self._out, color=self._colour)
+
+
+def _fitted(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else head(text, width - 1) + "…"
+
+
+def shown_arguments(call: Call) -> str:
+    """The telling part of a call's arguments, on one line."""
+    if call.arguments is None:
+        return f"({call.error})"
+    for name in ("command", "path", "pattern", "summary"):
+        value = call.arguments.get(name)
+        if isinstance(value, str):
+            return " ".join(value.split())
+    return " ".join(f"{name}={value}" for name, value in call.arguments.items())
+
+
+def terminal(out: TextIO = sys.stderr) -> tuple[int, bool]:
+    """The width to write for, and whether colour is wanted."""
+    colour = out.isatty() and not os.environ.get("NO_COLOR")
+    return shutil.get_terminal_size((80, 24)).columns if out.isatty() else 100, colour

@@ -1,0 +1,69 @@
+"""The command's front door: which commands there are, and how an error leaves."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from agentctl import __version__
+from agentctl.base.errors import AgentctlError
+
+# Each command is imported when it is asked for: `agentctl --help` stays quick.
+_COMMANDS = {
+    "solve": "Run an agent on one task.",
+    "show": "Read a record: what the agent did, or one request as it was sent.",
+    "replay": "Play a record again, tools for real, and show every difference.",
+    "score": "Score a record's deliverable again.",
+    "validate": "Check a report.json against its questions.",
+    "doctor": "Look at this machine: sandboxes, Python, keys.",
+}
+
+
+class Lazy(click.Group):
+    """A group whose commands live in modules of their own names."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = import_module(f"agentctl.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="agentctl")
+def cli() -> None:
+    """Run, meter, record, replay and compare agents that reproduce papers.
+
+    Try it: agentctl solve capsule-4810297
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line; ends the process with 0, 1 (ran and failed) or 2 (bad input or set-up)."""
+    try:
+        cli.main(args=arguments, prog_name="agentctl", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("agentctl: stopped", err=True)
+        sys.exit(1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.exceptions.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except AgentctlError as error:
+        click.echo(f"agentctl: {error}", err=True)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

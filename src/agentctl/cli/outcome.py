@@ -1,0 +1,95 @@
+"""An attempt's outcome for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from pydantic import JsonValue
+
+from agentctl.agents.manifest import AttemptResult
+from agentctl.agents.task import Provenance, Score
+from agentctl.base.text import head
+from agentctl.benchmarks.runner import Outcome
+
+from .words import count, dollars, seconds
+
+
+def as_json(outcome: Outcome) -> str:
+    """The outcome as one JSON document."""
+    tree: dict[str, JsonValue] = {
+        "record": str(outcome.record),
+        "result": outcome.result.model_dump(mode="json"),
+        "scores": [score.model_dump(mode="json") for score in outcome.scores],
+        "report": _report(outcome.record, outcome.result),
+    }
+    return json.dumps(tree, indent=1, ensure_ascii=False)
+
+
+def as_text(outcome: Outcome, *, width: int) -> str:
+    """The outcome as lines: the score by question, how it ended, what it cost, where the record is."""
+    result = outcome.result
+    lines = [""]
+    for score in outcome.scores:
+        lines += score_lines(score, result.provenance, width=width)
+    if not outcome.scores:
+        lines.append("Not scored: the attempt did not end by the agent's own doing.")
+    spend = result.spend
+    books = spend.books
+    uncertain = f" + {dollars(books.uncertain)} uncertain" if books.uncertain else ""
+    estimated = ", partly estimated" if books.usage.estimated else ""
+    kind = "" if result.kind == "live" else f" ({result.kind})"
+    lines += [
+        "",
+        f"{'ended':<9}{result.end}{': ' + result.detail if result.detail else ''}{kind}",
+        f"{'cost':<9}{dollars(books.spent)}{uncertain} of {dollars(spend.cap)}{estimated}{_tokens(result)}",
+        f"{'time':<9}{seconds(result.work_seconds)} of work in {count(result.steps, 'step')}"
+        + (f", {seconds(result.waited_seconds)} waiting" if result.waited_seconds >= 0.1 else ""),
+    ]
+    if result.deliverable_problem:
+        lines.append(f"{'report':<9}{result.deliverable_problem}")
+    elif result.deliverable:
+        lines.append(f"{'report':<9}{outcome.record / result.deliverable}")
+    lines.append(f"{'record':<9}{outcome.record}")
+    return "\n".join(lines)
+
+
+def score_lines(score: Score, provenance: Sequence[Provenance], *, width: int = 100) -> list[str]:
+    """A score as lines: a headline, then each part with what was given and why it is right or wrong."""
+    origin = {each.name: each for each in provenance}
+    right = sum(part.correct for part in score.parts)
+    solved = {True: "solved", False: "not solved", None: ""}[score.solved]
+    lines = [f"{score.scorer}: {right} of {count(len(score.parts), 'question')} right{', ' + solved if solved else ''}"]
+    for part in score.parts:
+        mark = click.style("✓", fg="green") if part.correct else click.style("✗", fg="red")
+        lines.append(f"  {mark} {_fit(part.name, width - 4)}")
+        found = origin.get(part.name)
+        came = f" [{found.kind}{' in ' + found.where if found.where else ''}]" if found and part.given else ""
+        lines.append(f"      {_fit((part.given or 'no answer') + came, width - 6)}")
+        if not part.correct:
+            lines.append(f"      {_fit(part.reason, width - 6)}")
+    return lines
+
+
+def _fit(text: str, width: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else head(text, width - 1) + "…"
+
+
+def _tokens(result: AttemptResult) -> str:
+    books = result.spend.books
+    calls = sum(role.calls for role in books.by_role.values())
+    return f", {count(calls, 'call')}, {books.usage.total_tokens:,} tokens" if calls else ""
+
+
+def _report(record: Path, result: AttemptResult) -> JsonValue:
+    if result.deliverable is None:
+        return None
+    text = (record / result.deliverable).read_text(encoding="utf-8", errors="replace")
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        return text
+    return value

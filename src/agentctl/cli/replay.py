@@ -1,0 +1,49 @@
+"""`agentctl replay`: a record played again, replies from the file, tools for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from agentctl.benchmarks.replay import play_again
+
+from .live import Live, terminal
+from .words import count
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("record", type=click.Path(path_type=Path))
+@click.option("--into", type=click.Path(path_type=Path), help="Folder for the new record. [RECORD.replay]")
+@click.option("--json", "json_out", is_flag=True, help="One JSON document on standard output.")
+def command(record: Path, into: Path | None, json_out: bool) -> None:
+    """Play RECORD again and show every difference.
+
+    It passes, with exit status 0, when each tool gave the same result (times, temporary names and the like apart) and
+    each answer that was produced by the run is produced again.
+    """
+    width, colour = terminal()
+    played = play_again(
+        record,
+        into or record.with_name(f"{record.name}.replay"),
+        listener=lambda cap: Live(sys.stderr, cap=cap, width=width, colour=colour),
+        environment=os.environ,
+    )
+    if json_out:
+        tree = {
+            "record": str(played.outcome.record),
+            "same": not played.differences,
+            "differences": [difference.model_dump(mode="json") for difference in played.differences],
+        }
+        click.echo(json.dumps(tree, ensure_ascii=False, indent=1))
+    else:
+        for difference in played.differences:
+            click.echo(f"✗ {difference.where}: {difference.what}")
+            for side, text in (("recorded", difference.recorded), ("now", difference.now)):
+                click.echo("\n".join(f"    {side:<9}{line}" for line in text.splitlines()))
+        verdict = f"differs in {count(len(played.differences), 'place')}" if played.differences else "the same"
+        click.echo(f"{record}: {verdict} ({count(played.compared, 'tool result')} compared)")
+    sys.exit(1 if played.differences else 0)

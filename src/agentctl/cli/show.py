@@ -1,0 +1,111 @@
+"""`agentctl show`: a record, read back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from agentctl.agents.events import Ended, MessageAdded, Ran
+from agentctl.agents.manifest import read_result
+from agentctl.agents.reading import RecordReader
+from agentctl.base.errors import AgentctlError
+from agentctl.base.messages import Call, ImageRef, Message, Opaque, Result, Text
+from agentctl.base.text import cut
+
+from .words import dollars, seconds
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("record", type=click.Path(path_type=Path))
+@click.option("--request", type=int, metavar="N", help="Request N as it was sent, checked by its digest.")
+@click.option("--full", is_flag=True, help="Messages whole instead of their first lines.")
+@click.option("--json", "json_out", is_flag=True, help="One JSON document on standard output.")
+def command(record: Path, request: int | None, full: bool, json_out: bool) -> None:
+    """Show what RECORD holds: its messages, what was run, how it ended and what it cost."""
+    reader = RecordReader(record)
+    if request is not None:
+        _show_request(reader, request)
+        return
+    if json_out:
+        result = read_result(record)
+        document = {
+            "manifest": reader.manifest.model_dump(mode="json"),
+            "events": [
+                event.model_dump(mode="json", exclude_defaults=True) | {"t": event.t} for event in reader.events
+            ],
+            "result": result.model_dump(mode="json") if result else None,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False, indent=1))
+        return
+    click.echo("\n".join(_lines(reader, limit=1_000_000 if full else 600)))
+
+
+def _show_request(reader: RecordReader, n: int) -> None:
+    rebuilt = reader.rebuild(n)
+    click.echo(rebuilt.body)
+    if not rebuilt.same:
+        raise AgentctlError(
+            f"request {n} as rebuilt differs from what was sent: its digest is not {rebuilt.sent.digest[:12]}...",
+            file=reader.folder,
+            remedy="the record was changed, or was written by another version",
+        )
+    print(f"request {n}: {len(rebuilt.body):,} bytes, as sent (digest {rebuilt.sent.digest[:12]}...)", file=sys.stderr)
+
+
+def _lines(reader: RecordReader, *, limit: int) -> list[str]:
+    manifest = reader.manifest
+    spec = manifest.spec
+    lines = [
+        f"{spec.task.id} · {spec.task.level} · {spec.scaffold.name} · {spec.model.name} · {manifest.kind}",
+        f"{manifest.created:%Y-%m-%d %H:%M} · sandbox {manifest.fingerprint.kind}, network "
+        f"{manifest.fingerprint.network} · agentctl {manifest.software.agentctl} · key {manifest.attempt_key[:12]}",
+        "",
+    ]
+    ended = None
+    for event in reader.events:
+        match event:
+            case MessageAdded():
+                lines += [f"[{event.n}] {event.message.role}", *_indented(_told(event.message, limit))]
+            case Ran():
+                code = f", exit {event.exit_code}" if event.exit_code is not None else ""
+                lines.append(f"    {event.call} {event.name}: {event.status}{code}, {seconds(event.seconds)}")
+            case Ended():
+                ended = event
+            case _:
+                pass
+    books = reader.books()
+    result = read_result(reader.folder)
+    lines.append("")
+    if ended is None:
+        lines.append("not ended: the process was killed, or is still at work")
+    else:
+        lines.append(f"ended {ended.end}{': ' + ended.detail if ended.detail else ''}")
+    lines.append(f"spent {dollars(books.spent)}, uncertain {dollars(books.uncertain)}, {len(reader.requests)} requests")
+    if result is None:
+        lines.append("no result")
+    return lines
+
+
+def _told(message: Message, limit: int) -> list[str]:
+    told: list[str] = []
+    for part in message.parts:
+        match part:
+            case Text():
+                told.append(cut(part.text, limit))
+            case Call():
+                told.append(f"-> {part.name}({part.raw or json.dumps(part.arguments, ensure_ascii=False)})"[:limit])
+            case Result():
+                told.append(f"<- {part.call_id} {part.status}")
+                told += [cut(each.text, limit) for each in part.parts if isinstance(each, Text)]
+            case ImageRef():
+                told.append(f"(image {part.width}x{part.height}, {part.digest[:12]})")
+            case Opaque():
+                told.append(f"({part.provider}: {part.field})")
+    return told
+
+
+def _indented(texts: list[str]) -> list[str]:
+    return [f"    {line}" for text in texts for line in text.splitlines()]

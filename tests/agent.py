@@ -1,0 +1,202 @@
+"""For tests: an agent at work, with a scripted model and everything else real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from agentctl.agents.asking import Asking
+from agentctl.agents.history import FullHistory
+from agentctl.agents.loop import Ending, Loop
+from agentctl.agents.models.gateway import Gateway, Route
+from agentctl.agents.models.protocol import ModelSpec, RawReply, WireRequest
+from agentctl.agents.models.reply import decode_reply
+from agentctl.agents.pricing import Free
+from agentctl.agents.protocols import PROTOCOLS
+from agentctl.agents.purse import Purse
+from agentctl.agents.reading import RecordReader
+from agentctl.agents.record import Record
+from agentctl.agents.scaffold import load_scaffold
+from agentctl.agents.secrets import Secrets
+from agentctl.agents.spec import Limits
+from agentctl.agents.state import State
+from agentctl.agents.toolbox import make_tools
+from agentctl.agents.transcript import Transcript
+from agentctl.base.cancel import Cancel
+from agentctl.base.deliverable import Finding
+from agentctl.base.jsonio import dumps
+from agentctl.base.messages import Message, Role, Text
+from agentctl.tools.sandbox.make import open_sandbox
+from agentctl.tools.sandbox.protocol import Mount, Sandbox, SandboxSpec, Workspace
+from agentctl.tools.tool import Tool, ToolContext, ToolResult
+
+
+class Nothing:
+    """A deliverable that nothing is asked of."""
+
+    path = "nothing"
+
+    def check(self) -> list[Finding]:
+        return []
+
+    def still_missing(self) -> list[str]:
+        return []
+
+    def finish_text(self) -> str:
+        return "Call finish when you are done."
+
+
+class ScriptedModel:
+    """Answers with the given turns in order, and keeps what it was sent. Fails the test when it runs out."""
+
+    kind = "script"
+
+    def __init__(self, turns: Sequence[Mapping[str, Any]]) -> None:
+        self._turns = list(turns)
+        self.requests: list[list[dict[str, Any]]] = []
+
+    def send(self, request: WireRequest, cancel: Cancel) -> RawReply:
+        self.requests.append([message.tree for message in request.messages])
+        if len(self.requests) > len(self._turns):
+            raise AssertionError("the loop asked more often than the script answers")
+        turn = self._turns[len(self.requests) - 1]
+        choice = {"index": 0, "message": turn["message"], "finish_reason": turn.get("finish_reason")}
+        return decode_reply({"choices": [choice], "usage": turn.get("usage")})
+
+    def close(self) -> None:
+        pass
+
+
+class Watched:
+    """A tool that notes what it was really run with."""
+
+    def __init__(self, tool: Tool[Any], ran: list[tuple[str, dict[str, Any]]]) -> None:
+        self._tool = tool
+        self._ran = ran
+        self.name, self.description, self.arguments = tool.name, tool.description, tool.arguments
+
+    def run(self, arguments: Any, context: ToolContext) -> ToolResult:
+        self._ran.append((self.name, arguments.model_dump(exclude_none=True, exclude_unset=True)))
+        return self._tool.run(arguments, context)
+
+    def close(self) -> None:
+        self._tool.close()
+
+
+@dataclass
+class Played:
+    """What came of it."""
+
+    ending: Ending
+    state: State
+    model: ScriptedModel
+    ran: list[tuple[str, dict[str, Any]]]
+    reader: RecordReader
+    workspace: Path
+
+    @property
+    def tool_messages(self) -> list[dict[str, Any]]:
+        """The tool messages of the conversation as it stands at the end, as a provider would get them."""
+        return [message for message in self.conversation if message["role"] == "tool"]
+
+    @property
+    def conversation(self) -> list[dict[str, Any]]:
+        from agentctl.agents.models.wire import encode
+
+        return [
+            encode(message, number, images=lambda ref: b"").tree for number, message in self.reader.messages.items()
+        ]
+
+
+@dataclass
+class Stage:
+    """A workspace with a local sandbox, and what an agent needs to work in it."""
+
+    folder: Path
+    scaffold_name: str = "plain"
+    limits: Limits = field(default_factory=lambda: Limits(command_seconds=20))
+    extra_tools: Sequence[Tool[Any]] = ()
+    cancel: Cancel = field(default_factory=Cancel)
+    while_running: Callable[[Cancel], None] | None = None
+    window: int = 128_000
+
+    def play(self, turns: Sequence[Mapping[str, Any]], model: ScriptedModel | None = None) -> Played:
+        root = self.folder / "workspace"
+        scratch = self.folder / "scratch"
+        root.mkdir(parents=True)
+        scratch.mkdir()
+        workspace = Workspace(mounts=(Mount(inside=str(root), host=root),), scratch=scratch)
+        sandbox = open_sandbox(SandboxSpec(kind="local"), workspace, owner_env={})
+        try:
+            return self._play(sandbox, model or ScriptedModel(turns), root)
+        finally:
+            sandbox.close()
+
+    def _play(self, sandbox: Sandbox, model: ScriptedModel, root: Path) -> Played:
+        scaffold = load_scaffold(self.scaffold_name)
+        ran: list[tuple[str, dict[str, Any]]] = []
+        tools: dict[str, Tool[Any]] = {
+            name: Watched(tool, ran) for name, tool in make_tools(scaffold, self.limits).items()
+        }
+        tools |= {tool.name: Watched(tool, ran) for tool in self.extra_tools}
+        record = Record(self.folder / "record", dumps({"for": "a test"}), Secrets({}), now=lambda: 0.0)
+        spec = ModelSpec(name="scripted")
+        route = Route(spec=spec, client=model, price=Free(name="scripted"), context_window=self.window)
+        gateway = Gateway({"main": route}, Purse(Decimal(4)), record, self.cancel)
+        transcript = Transcript(record, Secrets({}))
+        asker = Asking(gateway, transcript)
+        protocol = PROTOCOLS[scaffold.protocol]
+        loop = Loop(
+            scaffold=scaffold,
+            protocol=protocol,
+            history=FullHistory(protocol, transcript),
+            asker=asker,
+            tools=tools,
+            context=ToolContext(
+                sandbox=sandbox,
+                deliverable=Nothing(),
+                cancel=self.cancel,
+                outputs=record.outputs,
+                ask=asker.ask_helper,
+                emit=lambda kind, text: None,
+                seconds_left=lambda: 60.0,
+            ),
+            limits=self.limits,
+            record=record,
+            work_seconds=lambda: 0.0,
+        )
+        state = State(
+            prefix=(
+                Message(role=Role.SYSTEM, parts=(Text(text="You are tested."),)),
+                Message(role=Role.USER, parts=(Text(text="Do it."),)),
+            )
+        )
+        if self.while_running:
+            self.while_running(self.cancel)
+        try:
+            ending = loop.run(state)
+        finally:
+            for tool in tools.values():
+                tool.close()
+            record.close()
+        return Played(ending, state, model, ran, RecordReader(self.folder / "record"), root)
+
+
+def check_pairs(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Every call id has exactly one tool message, directly after its assistant message, and none repeats."""
+    seen: set[str] = set()
+    expected: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert expected, f"a tool message without a call before it: {message}"
+            assert message["tool_call_id"] == expected.pop(0)
+            continue
+        assert not expected, f"calls without an answer: {expected}"
+        expected = [call["id"] for call in message.get("tool_calls") or []]
+        for call in expected:
+            assert call not in seen, f"the id {call} is used twice"
+            seen.add(call)
+    assert not expected, f"calls without an answer at the end: {expected}"

@@ -1,0 +1,134 @@
+"""What goes into a request: text that is safe to count and to send, results that fit, pairs that stay together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent import Stage, check_pairs
+from agentctl.agents.models.bound import PromptMeter
+from agentctl.agents.models.wire import encode
+from agentctl.agents.protocols import PROTOCOLS
+from agentctl.agents.state import Step
+from agentctl.base.messages import Call, Message, Result, Role, Text
+from agentctl.base.text import clean, cut, head, head_bytes, tail, tail_bytes
+from agentctl.tools.tool import Arguments, ToolContext, ToolResult
+from hypothesis import given
+from hypothesis import strategies as st
+
+CONDENSING = "needs a history that condenses"
+IMAGES = "needs images in the conversation, which the vision tool brings"
+LATER = {
+    "CX-01": CONDENSING,
+    "CX-03": CONDENSING,
+    "CX-04": CONDENSING,
+    "CX-05": CONDENSING,
+    "CX-06": CONDENSING,
+    "CX-10": IMAGES,
+    "CX-11": IMAGES,
+}
+DONE = {"message": {"role": "assistant", "content": "done"}, "finish_reason": "stop"}
+
+
+class Flood:
+    """A tool that gives back more than any window holds."""
+
+    name = "flood"
+    description = "Gives a long text."
+    arguments = Arguments
+
+    def __init__(self, characters: int) -> None:
+        self._characters = characters
+
+    def run(self, arguments: Arguments, context: ToolContext) -> ToolResult:
+        return ToolResult.of("x" * self._characters)
+
+    def close(self) -> None:
+        pass
+
+
+def counted(text: str) -> int:
+    """The tokens that are set aside for `text` as a message."""
+    encoded = encode(Message(role=Role.USER, parts=(Text(text=clean(text)),)), 1, images=lambda ref: b"")
+    return PromptMeter("any").bound([encoded], ()).tokens
+
+
+def call_turn(name: str, arguments: str) -> dict[str, Any]:
+    call = {"id": "a", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+
+
+@pytest.mark.cases("context", later=LATER)
+def test_case(case: dict[str, Any], tmp_path: Path) -> None:
+    match case["kind"]:
+        case "special-tokens" | "counter-robust" if "texts" in case["input"]:
+            for text in case["input"]["texts"]:
+                assert counted(text) > counted("")
+                assert json.loads(json.dumps(clean(text)).encode()) == clean(text)
+                clean(text).encode("utf-8")
+        case "counter-robust":
+            check_cuts(case["expect"]["exact"]["not_contains"])
+        case "orphan-result" if case["input"]["action"] == "next request":
+            play = Stage(tmp_path).play([call_turn("bash", '{"command": "echo'), DONE])
+            for request in [*play.model.requests, play.conversation]:
+                check_pairs(request)
+        case "one-huge-result":
+            window = case["input"]["window_tokens"]
+            flood = Flood(case["input"]["tool_result_chars"])
+            play = Stage(tmp_path, extra_tools=[flood], window=window).play([call_turn("flood", "{}"), DONE])
+            assert len(json.dumps(play.model.requests[1])) < window
+        case kind:
+            pytest.fail(f"this test knows nothing of the kind {kind}")
+
+
+def check_cuts(forbidden: list[str]) -> None:
+    texts = ["a🍸b" * 5, "e\u0301" * 9, "👩🏽\u200d🔬" * 4, "🇩🇪🇫🇷" * 3, "naïve\u0308"]
+    for text in texts:
+        whole = text.encode()
+        for limit in range(len(text) + 1):
+            for piece in (head(text, limit), tail(text, limit), cut(text, limit)):
+                piece.encode("utf-8")
+                assert not any(each in piece for each in forbidden)
+            assert len(head(text, limit)) <= limit
+            assert text.startswith(head(text, limit))
+            assert text.endswith(tail(text, limit))
+        for limit in range(len(whole) + 1):
+            assert whole.startswith(head_bytes(whole, limit))
+            assert whole.endswith(tail_bytes(whole, limit))
+            head_bytes(whole, limit).decode("utf-8")
+            tail_bytes(whole, limit).decode("utf-8")
+
+
+def test_a_mark_is_never_parted_from_its_letter() -> None:
+    assert head("e\u0301e\u0301", 3) == "e\u0301"
+    assert tail("e\u0301e\u0301", 3) == "e\u0301"
+    assert head("👍🏽", 1) == ""
+
+
+@given(st.text(st.characters(codec=None), max_size=40))
+def test_clean_text_is_valid_and_keeps_what_was_valid(text: str) -> None:
+    cleaned = clean(text)
+    cleaned.encode("utf-8")
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        assert cleaned == text
+
+
+def test_a_surrogate_pair_becomes_its_character() -> None:
+    assert clean("\ud83c\udf78") == "🍸"
+    assert clean("\ud83c!") == "\ufffd!"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_notes_come_after_all_results(protocol: str) -> None:
+    """Notes are placed only where call and result stay together."""
+    calls = tuple(Call(id=f"c1.{n}", name="bash", arguments={"command": "x"}) for n in (1, 2))
+    results = tuple(Result(call_id=call.id, parts=(Text(text=call.id),)) for call in calls)
+    step = Step(1, Message(role=Role.ASSISTANT, parts=calls), results, ("time is short",), complete=True)
+    sent = [
+        encode(message, n, images=lambda ref: b"").tree for n, message in enumerate(PROTOCOLS[protocol].render(step), 1)
+    ]
+    check_pairs(sent)
+    assert "time is short" in str(sent[-1]["content"])
+    assert sum("c1.2" in str(message["content"]) for message in sent) == 1

@@ -1,0 +1,585 @@
+"""What every kind of sandbox holds, proved by attack; and what it says it can't hold, proved the same way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from sandboxes import KINDS, await_marked, end_marked, mark, marked, opened, sh, text, workspace
+
+from agentctl.tools.sandbox import open_sandbox
+from agentctl.tools.sandbox.protocol import (
+    Guarantee,
+    Mount,
+    PathRefused,
+    Process,
+    Sandbox,
+    SandboxError,
+    SandboxSpec,
+    SandboxUnavailable,
+)
+
+Open = Callable[..., Sandbox]
+NOBODY = 65534
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+AGAIN = "AGENTCTL_TESTS_AS_NOBODY"
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    if request.param == "bubblewrap" and shutil.which("bwrap") is None:
+        pytest.skip("needs bwrap")
+    return str(request.param)
+
+
+@pytest.fixture
+def open_kind(kind: str, tmp_path: Path) -> Iterator[Open]:
+    """Opens sandboxes of the kind under test; closes them all at the end."""
+    with contextlib.ExitStack() as stack:
+        numbers = iter(range(100))
+
+        def make(**options: Any) -> Sandbox:
+            base = tmp_path / f"s{next(numbers)}"
+            base.mkdir()
+            sandbox = opened(kind, base, **options)
+            stack.callback(sandbox.close)
+            return sandbox
+
+        yield make
+
+
+@pytest.fixture
+def box(open_kind: Open) -> Sandbox:
+    return open_kind()
+
+
+# --- the host's files ---
+
+
+@pytest.fixture
+def secrets_of_host(tmp_path: Path) -> Iterator[list[Path]]:
+    """Files with a secret where people keep such: temporary folder, home, work folder, beside the workspace."""
+    name = f".secret-{secrets.token_hex(6)}"
+    planted = []
+    for folder in {Path("/tmp"), Path.home(), Path.cwd(), tmp_path}:
+        with contextlib.suppress(OSError):
+            (folder / name).write_text("SECRET-OF-HOST")
+            planted.append(folder / name)
+    assert planted
+    yield planted
+    for path in planted:
+        path.unlink()
+
+
+def test_host_files_are_hidden(box: Sandbox, secrets_of_host: list[Path]) -> None:
+    script = (
+        """
+    for path; do cat "$path" "/proc/1/root$path" "/proc/self/root$path"; done
+    find / -path /usr -prune -o -name "$(basename "$1")" -exec cat {} +
+    """
+        if Guarantee.HOST_FILES_HIDDEN in box.holds
+        else 'cat "$@"'
+    )
+    found = sh(box, f"({script}) 2>/dev/null; exit 0", *map(str, secrets_of_host)).stdout
+    assert (b"SECRET-OF-HOST" in found) == (Guarantee.HOST_FILES_HIDDEN not in box.holds)
+
+
+@pytest.mark.parametrize("path", ["/etc/shadow", "/etc/ssl/private", "/root", "/sys/kernel", "/var/log"])
+def test_places_of_the_host_are_hidden(box: Sandbox, path: str) -> None:
+    if Guarantee.HOST_FILES_HIDDEN in box.holds:
+        assert sh(box, 'test -e "$1"', path).exit_code == 1
+
+
+def test_host_files_are_safe(box: Sandbox, secrets_of_host: list[Path]) -> None:
+    victim = secrets_of_host[0]
+    if Guarantee.HOST_FILES_SAFE not in box.holds:
+        sh(box, 'echo changed >"$1"', str(victim))
+        assert victim.read_text() == "changed\n"
+        return
+    sh(box, 'for path; do echo changed >"$path"; rm -f "$path"; done', *map(str, secrets_of_host))
+    assert all(path.read_text() == "SECRET-OF-HOST" for path in secrets_of_host)
+    name = f"agentctl-test-{secrets.token_hex(6)}"
+    for folder in ("/", "/usr", "/usr/bin", "/etc", "/etc/alternatives", "/dev", "/opt", "/var/lib/dpkg", "/proc/sys"):
+        assert sh(box, 'echo x >"$1"', f"{folder}/{name}").exit_code != 0, folder
+        assert not Path(folder, name).exists()
+    for tool in ("mount -o remount,rw /usr", "umount /usr", "umount -l /etc/passwd", "mount -t tmpfs none /mnt"):
+        assert sh(box, tool).exit_code != 0, tool
+
+
+def test_user_inside_holds_no_power(box: Sandbox) -> None:
+    if Guarantee.HOST_FILES_SAFE not in box.holds:
+        return
+    status = dict(line.split(":\t", 1) for line in text(box, "cat /proc/self/status").splitlines())
+    assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+    assert status["NoNewPrivs"] == "1"
+    before = Path("/proc/sys/kernel/hostname").read_text()
+    for path in ("/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/swappiness"):
+        old = Path(path).read_text()
+        assert sh(box, 'printf %s "$2" >"$1"', path, old).exit_code != 0, path  # the same value: harmless if it works
+    assert Path("/proc/sys/kernel/hostname").read_text() == before
+    for attempt in ("mknod /tmp/disk b 8 0", "chroot / true", "unshare -m true", "unshare -U true"):
+        assert sh(box, attempt).exit_code != 0, attempt
+
+
+def test_first_process_inside_is_closed_to_the_others(box: Sandbox) -> None:
+    if Guarantee.HOST_FILES_SAFE in box.holds:
+        for path in ("/proc/1/environ", "/proc/1/mem", "/proc/1/fd/0", "/proc/1/root/etc"):
+            assert sh(box, 'head -c 1 "$1" || ls "$1/"', path).exit_code != 0, path
+
+
+def test_nothing_of_ours_is_open_in_a_command(box: Sandbox) -> None:
+    assert text(box, "ls /proc/self/fd").split() == ["0", "1", "2", "3"]  # 3 is ls's own
+
+
+# --- secrets ---
+
+OWNER = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from sandboxes import opened, sh
+box = opened(sys.argv[2], Path(sys.argv[3]), owner_env=os.environ)
+print(sh(box, "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\\\0' '\\\\n' | grep -c CANARY").stdout.decode().strip())
+print(sh(box, "env | grep -ciE 'api_key|secret|token|password|credential|canary'").stdout.decode().strip())
+box.close()
+"""
+
+
+def owner(script: str, kind: str, base: Path, **more: Any) -> subprocess.Popen[str]:
+    """A process of its own that runs `script` with the tests' folder, the kind and `base` as arguments."""
+    words = [sys.executable, "-c", script, str(Path(__file__).parent), kind, str(base)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, **more)
+
+
+def test_keys_of_the_host_are_in_no_environment(kind: str, tmp_path: Path) -> None:
+    keys = {"OPENAI_API_KEY": "sk-CANARY", "ANTHROPIC_API_KEY": "CANARY", "HF_TOKEN": "CANARY", "DISPLAY": ":0"}
+    keys |= {"PIP_INDEX_URL": "https://me:CANARY@index.example/simple", "https_proxy": "http://me:CANARY@proxy:3128"}
+    process = owner(OWNER, kind, tmp_path, env={**os.environ, **keys})
+    answers, _ = process.communicate(timeout=30)
+    everywhere, own = answers.split()
+    assert own == "0"
+    if kind == "bubblewrap":
+        assert everywhere == "0"
+    else:  # the owner's own memory is a file of the host that is not hidden
+        assert int(everywhere) > 0
+
+
+# --- nothing is left ---
+
+LOSE = 'env -i PATH="$PATH" setsid sh -c "sleep $1 & exec sleep $1" >/dev/null 2>&1 </dev/null &'
+KEEP = 'setsid sh -c "setsid sleep $1 & exec sleep $1" >/dev/null 2>&1 </dev/null &'
+
+
+@pytest.mark.parametrize("keeps_label", [True, False])
+def test_no_daemon_outlives_close(box: Sandbox, keeps_label: bool) -> None:
+    number = mark()
+    try:
+        sh(box, KEEP if keeps_label else LOSE, number)
+        assert await_marked(number, present=True)
+        box.close()
+        gone = await_marked(number, present=False, seconds=0.5)
+        assert gone == (keeps_label or Guarantee.NOTHING_LEFT in box.holds)
+    finally:
+        end_marked(number)
+
+
+def test_a_program_launched_on_a_terminal_ends_with_close(box: Sandbox) -> None:
+    number = mark()
+    child = spawn(box, ["sh", "-c", f"trap '' HUP; sleep {number}; sleep {number}"])
+    assert await_marked(number, present=True)
+    box.close()
+    assert await_marked(number, present=False, seconds=2)
+    child.close(force=True)
+
+
+DYING = """
+import os, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import pexpect
+from sandboxes import opened, sh, KEEP
+box = opened(sys.argv[2], Path(sys.argv[3]))
+sh(box, '{keep}', '{number}')
+launch = box.launch(["sh", "-c", "trap '' HUP; sleep {number}"])
+child = pexpect.spawn(launch.argv[0], list(launch.argv[1:]), env=launch.env, cwd=launch.cwd)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_nothing_outlives_a_killed_owner(kind: str, tmp_path: Path) -> None:
+    number = mark()
+    script = DYING.replace(", KEEP", "").replace("{keep}", KEEP).replace("{number}", number)
+    process = owner(script, kind, tmp_path)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert await_marked(number, present=True)
+        process.kill()
+        process.wait()
+        holds = kind == "bubblewrap"
+        assert await_marked(number, present=False, seconds=2 if holds else 0.5) == holds
+    finally:
+        end_marked(number)
+
+
+def test_it_outlives_the_thread_that_opened_it(open_kind: Open) -> None:
+    found: list[Sandbox] = []
+    thread = threading.Thread(target=lambda: found.append(open_kind()))
+    thread.start()
+    thread.join()
+    time.sleep(0.1)
+    assert found[0].alive()
+
+
+# --- limits ---
+
+HOG = "import sys; blocks = [bytearray(b'x' * (1 << 20)) for _ in range(int(sys.argv[1]))]; print(len(blocks))"
+
+
+def test_memory_limit(open_kind: Open) -> None:
+    box = open_kind(memory_mb=256)
+    fits = box.exec(["python3", "-c", HOG, "100"], timeout=20)
+    too_much = box.exec(["python3", "-c", HOG, "1000"], timeout=20)
+    assert fits.stdout == b"100\n"
+    assert (too_much.stdout == b"") == (Guarantee.MEMORY_LIMIT in box.holds)
+    assert box.alive()
+
+
+FORK = """
+import os, sys, time
+started = 0
+try:
+    while started < 200:
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+        started += 1
+except OSError:
+    pass
+print(started, flush=True)
+time.sleep(30)
+"""
+
+
+def test_process_limit(open_kind: Open) -> None:
+    box = open_kind(processes=50)
+    launch = box.launch(["python3", "-c", FORK])
+    storm = subprocess.Popen(launch.argv, env=launch.env, cwd=launch.cwd, stdout=subprocess.PIPE, text=True)
+    try:
+        assert storm.stdout is not None
+        started = int(storm.stdout.readline())
+        if Guarantee.PROCESS_LIMIT in box.holds:
+            assert 20 < started <= 50
+            assert text(box, "echo alive") == "alive"  # there is room left to mend it
+        else:
+            assert started == 200
+        assert len(box.processes()) >= started
+        box.kill(box.processes())
+        assert text(box, "ls >/dev/null && echo alive") == "alive"
+    finally:
+        box.close()
+        storm.kill()
+        storm.communicate()
+
+
+def test_file_limit(open_kind: Open) -> None:
+    box = open_kind(file_mb=1)
+    assert sh(box, "head -c 900000 /dev/zero >fits").exit_code == 0
+    assert sh(box, "head -c 3000000 /dev/zero >large").exit_code != 0
+    assert box.stat("large").size <= 1 << 20
+
+
+# --- places ---
+
+PLACES = {"/code": True, "/data": False, "/results": True}
+
+
+def test_root_paths(kind: str, open_kind: Open, tmp_path: Path) -> None:
+    if kind == "local":
+        laid = workspace("local", tmp_path)
+        moved = laid.model_copy(update={"mounts": (Mount(inside="/code", host=laid.mounts[0].host),)})
+        with pytest.raises(SandboxUnavailable, match="/code"):
+            open_sandbox(SandboxSpec(kind="local"), moved, owner_env=os.environ)
+        return
+    box = open_kind(places=PLACES)
+    assert Guarantee.ROOT_PATHS in box.holds
+    hosts = {mount.inside: mount.host for mount in box.workspace.mounts}
+    (hosts["/data"] / "input.csv").write_text("1,2\n")
+    assert text(box, "cat /data/input.csv && cp /data/input.csv /results/out.csv && ls /code") == "1,2"
+    assert (hosts["/results"] / "out.csv").read_text() == "1,2\n"
+    assert sh(box, "echo x >/data/new").exit_code != 0
+    with pytest.raises(PathRefused, match="read-only"):
+        box.write("/data/new", b"x")
+    assert not (hosts["/data"] / "new").exists()
+
+
+def test_start_home_and_temporary_folder(box: Sandbox) -> None:
+    assert text(box, "pwd") == box.workspace.start
+    assert text(box, 'echo 1 >"$HOME/a" && echo 1 >"${TMPDIR:-/tmp}/b" && echo ~') == box.env["HOME"]
+    assert box.list(box.workspace.start) == []  # nothing of ours is in the workspace
+    assert text(box, "ls -A") == ""
+
+
+def test_control_folder_is_shared(box: Sandbox) -> None:
+    (box.control.host / "command").write_text("echo from the harness")
+    assert (
+        text(box, f". {box.control.inside}/command && echo answer >{box.control.inside}/answer") == "from the harness"
+    )
+    assert (box.control.host / "answer").read_text() == "answer\n"
+
+
+def test_two_sandboxes_do_not_see_each_other(open_kind: Open) -> None:
+    one, two = open_kind(), open_kind()
+    sh(one, "echo private >/tmp/of-one; echo private >of-one")
+    if Guarantee.HOST_FILES_HIDDEN in one.holds:
+        assert sh(two, "cat /tmp/of-one").exit_code != 0
+        assert text(two, "ls /proc | grep -c '^[0-9]'") in ("4", "5")  # first process, sh, ls, grep
+    assert sh(two, "cat of-one").exit_code != 0
+    Path("/tmp/of-one").unlink(missing_ok=True)
+
+
+# --- network ---
+
+CALL = "import socket, sys; print(socket.create_connection(('127.0.0.1', int(sys.argv[1])), 2).recv(9).decode())"
+
+
+@pytest.mark.parametrize("network", ["none", "open"])
+def test_network_policy(open_kind: Open, network: str) -> None:
+    box = open_kind(network=network)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def greet() -> None:
+            with contextlib.suppress(OSError):
+                server.accept()[0].sendall(b"from-host")
+
+        threading.Thread(target=greet, daemon=True).start()
+        result = box.exec(["python3", "-c", CALL, str(port)], timeout=10)
+    held = Guarantee.NETWORK_POLICY in box.holds
+    assert (result.stdout == b"from-host\n") == (network == "open" or not held)
+    interfaces = text(box, "tail -n +3 /proc/net/dev | cut -d: -f1").split()
+    if held and network == "none":
+        assert interfaces == ["lo"]
+    else:
+        assert set(interfaces) == {name for _, name in socket.if_nameindex()}
+
+
+# --- commands ---
+
+
+def test_streams_and_exit_codes(box: Sandbox) -> None:
+    result = box.exec(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=5)
+    assert (result.exit_code, result.stdout, result.stderr) == (3, b"out\n", b"err\n")
+    assert not result.timed_out
+    assert not result.truncated
+    assert box.exec(["sh", "-c", "kill -9 $$"], timeout=5).exit_code == 137
+    assert box.exec(["no-such-program"], timeout=5).exit_code == 127
+    assert box.exec(["/etc/passwd"], timeout=5).exit_code == 126
+    assert box.exec(["pwd"], timeout=5, cwd="/usr").stdout == b"/usr\n"
+    assert box.exec(["pwd"], timeout=5, cwd="/no/such/folder").exit_code == 126
+
+
+@pytest.mark.parametrize("words", [["echo", "a\0b"], ["echo", "\ud800"], ["echo", "x" * (1 << 18)]])
+def test_words_that_no_program_can_be_given(box: Sandbox, words: list[str]) -> None:
+    result = box.exec(words, timeout=5)
+    assert result.exit_code == 126
+    assert result.stderr
+
+
+@pytest.mark.parametrize("word", ["", "ünï¢ode", "-n", "a b'\"$`\\", "line\nline", os.fsdecode(b"\xff\xfe")])
+def test_words_pass_untouched(box: Sandbox, word: str) -> None:
+    result = box.exec(["printf", "%s", "x", word, "y"], timeout=5)
+    assert result.stdout == b"x" + os.fsencode(word) + b"y"
+
+
+def test_stdin(box: Sandbox) -> None:
+    assert box.exec(["cat"], timeout=5).stdout == b""
+    data = os.urandom(3 << 20)
+    assert box.exec(["cat"], timeout=10, stdin=data, limit=4 << 20).stdout == data
+    assert box.exec(["head", "-c", "3"], timeout=10, stdin=data).stdout == data[:3]  # the rest is not wanted
+    assert box.exec(["true"], timeout=10, stdin=data).exit_code == 0
+
+
+def test_output_past_the_limit_is_drained(box: Sandbox) -> None:
+    result = sh(box, "head -c 5000000 /dev/zero; echo end >&2", limit=1000)
+    assert (result.exit_code, len(result.stdout), result.stderr, result.truncated) == (0, 1000, b"end\n", True)
+    exact = sh(box, "printf 1234567890", limit=10)
+    assert (exact.stdout, exact.truncated) == (b"1234567890", False)
+
+
+def test_timeout_kills_children_and_keeps_output(box: Sandbox) -> None:
+    number = mark()
+    began = time.monotonic()
+    script = f"echo before; sleep {number} & setsid sleep {number} & setsid setsid sleep {number} & sleep {number}"
+    result = sh(box, script, timeout=0.7)
+    assert time.monotonic() - began < 4
+    assert (result.exit_code, result.timed_out, result.stdout) == (None, True, b"before\n")
+    assert not marked(number)
+    assert box.alive()
+
+
+def test_something_left_in_the_background_does_not_hold_up_the_result(box: Sandbox) -> None:
+    number = mark()
+    began = time.monotonic()
+    assert sh(box, f"sleep {number} & yes & echo done").exit_code == 0
+    assert time.monotonic() - began < 3
+    assert marked(number)  # a server that was started is meant to go on
+    box.close()
+    end_marked(number)
+
+
+def test_closed_means_closed(box: Sandbox) -> None:
+    box.close()
+    box.close()
+    assert not box.alive()
+    with pytest.raises(SandboxError):
+        box.exec(["true"], timeout=5)
+
+
+def test_what_kills_all_inside_does_not_end_the_sandbox_unnoticed(kind: str, open_kind: Open) -> None:
+    if kind == "local":
+        pytest.skip("needs processes of its own: it would kill the tests")
+    box = open_kind()
+    sh(box, "kill -9 -1; kill -9 1", timeout=5)
+    assert box.alive()
+    sh(box, "kill -9 $(ls /proc | grep '^[0-9]')", timeout=5)
+    assert box.alive()
+
+
+def test_a_dead_sandbox_is_recognised(kind: str, open_kind: Open) -> None:
+    if kind == "local":
+        pytest.skip("needs a first process of its own")
+    box = open_kind()
+    first = box._init  # type: ignore[attr-defined]
+    os.kill(first.pid, signal.SIGKILL)
+    began = time.monotonic()
+    assert not box.alive()
+    with pytest.raises(SandboxError):
+        box.exec(["true"], timeout=5)
+    assert time.monotonic() - began < 2
+    assert box.processes() == []
+
+
+def test_death_during_a_command_is_recognised(kind: str, open_kind: Open) -> None:
+    if kind == "local":
+        pytest.skip("needs a first process of its own")
+    box = open_kind()
+    first = box._init  # type: ignore[attr-defined]
+    threading.Timer(0.3, lambda: os.kill(first.pid, signal.SIGKILL)).start()
+    with pytest.raises(SandboxError):
+        box.exec(["sleep", "20"], timeout=20)
+
+
+# --- processes and terminals ---
+
+
+def test_processes_and_kill(box: Sandbox) -> None:
+    number = mark()
+    sh(box, f"setsid sleep {number} >/dev/null 2>&1 &")
+    assert await_marked(number, present=True)
+    found = [process for process in box.processes() if process.command == f"sleep {number}"]
+    assert [process.pid for process in found] == [entry.pid for entry in marked(number)]
+    stranger = Process(pid=found[0].pid, started=found[0].started - 1, command="")
+    box.kill([stranger])  # the number now belongs to another
+    assert marked(number)
+    box.kill(found)
+    assert await_marked(number, present=False)
+    box.kill(found)  # gone: no error
+    assert [process for process in box.processes() if number in process.command] == []
+
+
+def spawn(box: Sandbox, argv: list[str], cwd: str | None = None) -> pexpect.spawn[str]:
+    launch = box.launch(argv, cwd=cwd)
+    child = pexpect.spawn(
+        launch.argv[0], list(launch.argv[1:]), env=launch.env, cwd=launch.cwd, encoding="utf-8", timeout=10, echo=False
+    )
+    child.delaybeforesend = None
+    return child
+
+
+def test_terminal(box: Sandbox) -> None:
+    child = spawn(box, ["bash", "--norc", "--noprofile"])
+    child.sendline(
+        "PS1=; echo lead=$(( $(ps -o sid= -p $$) == $$ )); pwd; echo $HOME; stty size; test -t 0 && echo tty"
+    )
+    for expected in ("lead=1", box.workspace.start, box.env["HOME"], "24 80", "tty"):
+        child.expect_exact(expected)
+    child.setwinsize(30, 100)
+    child.sendline("stty size; echo begin; cat </dev/tty")
+    child.expect_exact("30 100")
+    child.expect_exact("begin")
+    time.sleep(0.2)
+    child.sendintr()
+    child.sendline("echo code=$?")
+    child.expect_exact("code=130")
+    child.sendline("exit 7")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 7
+
+
+def test_killing_the_starter_kills_the_program(box: Sandbox) -> None:
+    number = mark()
+    child = spawn(box, ["sh", "-c", f"trap '' HUP; sleep {number}; :"], cwd="/tmp")
+    assert await_marked(number, present=True)
+    child.kill(signal.SIGKILL)
+    child.close(force=True)
+    gone = await_marked(number, present=False, seconds=2 if Guarantee.NOTHING_LEFT in box.holds else 0.3)
+    assert gone or Guarantee.NOTHING_LEFT not in box.holds
+    end_marked(number)
+
+
+# --- the whole ---
+
+
+def test_fingerprint(box: Sandbox) -> None:
+    first, second = box.fingerprint(), box.fingerprint()
+    assert first == second
+    assert (first.kind, first.network, first.processes) == (box.spec.kind, "none", box.spec.processes)
+    assert first.cpus == len(os.sched_getaffinity(0))
+    assert len(first.system) == 64
+
+
+def test_an_ordinary_user_gets_the_same() -> None:
+    """These tests again without root: other limits, other namespaces, the same promises."""
+    if os.getuid() != 0 or AGAIN in os.environ:
+        pytest.skip("runs once, from root")
+    python = python_for_all()
+    if python is None:
+        pytest.skip("needs setpriv and a Python that every user may run")
+    paths = [*(path for path in sys.path if path.endswith("site-packages")), str(Path(__file__).parents[1] / "src")]
+    # Not pytest's own folder: every run of pytest takes that away from other users.
+    with tempfile.TemporaryDirectory(prefix="agentctl-nobody-") as home:
+        os.chown(home, NOBODY, NOBODY)
+        variables = {**os.environ, "HOME": home, "PYTHONPATH": ":".join(paths), AGAIN: "1"}
+        options = ["-q", "-p", "no:cacheprovider", "--basetemp", f"{home}/t", "-k", "not local", __file__]
+        command = [*AS_NOBODY, python, "-m", "pytest", *options]
+        done = subprocess.run(command, env=variables, cwd=home, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "passed" in done.stdout
+
+
+def python_for_all() -> str | None:
+    """An interpreter of this version that a user without rights can start."""
+    names = (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}")
+    for name in names:
+        start_itself = "import os, sys; os.execv(sys.executable, [sys.executable, '-c', ''])"
+        with contextlib.suppress(OSError):
+            if subprocess.run([*AS_NOBODY, name, "-c", start_itself], capture_output=True, check=False).returncode == 0:
+                return name
+    return None

@@ -1,0 +1,240 @@
+"""What commands find set, what they must not find, and a sandbox that can't be had."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandboxes import KINDS, opened, sh, text, workspace
+
+from agentctl.base.errors import InputError
+from agentctl.tools.sandbox import open_sandbox
+from agentctl.tools.sandbox.environment import command_environment, has_credentials
+from agentctl.tools.sandbox.protocol import ExecResult, Mount, SandboxSpec, SandboxUnavailable, Workspace
+from agentctl.tools.sandbox.system import installed_packages
+
+LATER = {"EN-06": "a prompt says it, not a sandbox"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.cases("environment", later=LATER)
+def test_environment_case(case: dict[str, Any], kind: str, tmp_path: Path) -> None:
+    given, exact = case["input"], case["expect"].get("exact", {})
+    if (needed := given.get("needs")) and shutil.which(needed) is None:
+        pytest.skip(f"needs {needed}")
+    if "precondition" in given:
+        check_unavailable(given["precondition"], exact, tmp_path)
+        return
+    if unknown := set(given) - {"steps", "files", "host_env", "needs"}:
+        pytest.fail(f"no way known to act on {sorted(unknown)}")
+    box = opened(kind, tmp_path, owner_env={**os.environ, "DISPLAY": ":0", **given.get("host_env", {})})
+    try:
+        for name, content in given.get("files", {}).items():
+            box.write(name, content.encode())
+        for step, expected in zip(given["steps"], exact["steps"], strict=True):
+            result = box.exec(["bash", "-c", step["cmd"]], timeout=step.get("timeout_s", 30))
+            check_step(result, expected)
+    finally:
+        box.close()
+
+
+def check_step(result: ExecResult, expected: dict[str, Any]) -> None:
+    shown = (result.stdout + result.stderr).decode().strip()
+    checks: dict[str, Callable[[Any], bool]] = {
+        "output": lambda value: shown == value,
+        "exit_code": lambda value: result.exit_code == value,
+        "exit_code_not": lambda value: result.exit_code != value,
+        "first_line": lambda value: shown.splitlines()[0] == value,
+        "last_line": lambda value: shown.splitlines()[-1] == value,
+        "output_contains": lambda value: all(part in shown for part in ([value] if isinstance(value, str) else value)),
+        "not_contains": lambda value: not any(part in shown for part in ([value] if isinstance(value, str) else value)),
+        "max_wall_s": lambda value: not result.timed_out,
+    }
+    for name, value in expected.items():
+        assert name in checks, f"no way known to check {name}"
+        assert checks[name](value), f"{name}: {value!r} expected, shown was {shown!r}"
+
+
+def check_unavailable(precondition: str, exact: dict[str, Any], base: Path) -> None:
+    """A program that ends with a code and a message, as the case's words have it, in place of the real one."""
+    found = re.search(r"(\w+) exists but exits (\d+) with '(.*)'", precondition)
+    assert found, f"no way known to bring about: {precondition}"
+    program, code, message = found.groups()
+    fake = base / "bin" / program
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\necho "{program}: {message}" >&2\nexit {code}\n')
+    fake.chmod(0o755)
+    with pytest.raises(SandboxUnavailable) as caught:
+        opened("bubblewrap", base, owner_env={"PATH": f"{fake.parent}:/usr/bin:/bin"})
+    assert caught.value.exit_status == 2
+    assert message in str(caught.value)
+    assert any(word in str(caught.value).lower() for word in exact["message_contains_any"])
+    assert caught.value.remedy
+
+
+def test_no_bwrap_is_said_plainly(tmp_path: Path) -> None:
+    with pytest.raises(SandboxUnavailable, match="bwrap.*not on PATH.*install"):
+        opened("bubblewrap", tmp_path, owner_env={"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize("behaviour", ["exec sleep 60", "kill -9 $$", "exec true", "exit 0"])
+def test_a_bwrap_that_never_gets_there(behaviour: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentctl.tools.sandbox.remote.START_SECONDS", 0.5)
+    fake = tmp_path / "bin/bwrap"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "bubblewrap 0.8.0" && exit\n{behaviour}\n')
+    fake.chmod(0o755)
+    with pytest.raises(SandboxUnavailable):
+        opened("bubblewrap", tmp_path, owner_env={"PATH": f"{fake.parent}:/usr/bin:/bin"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("--ro-bind {base} {base}", "a file of the host can be seen"),
+        ("--share-net", "there is a network interface"),
+        ("--bind /usr /usr", "/usr can be written"),
+        ("--ro-bind /tmp /workspace", "/workspace can't be written"),
+    ],
+)
+def test_self_test_finds_a_leaky_sandbox(damage: str, said: str, tmp_path: Path) -> None:
+    """The real bwrap, but with holes: each must be found before the sandbox is handed out."""
+    real = shutil.which("bwrap")
+    if real is None:
+        pytest.skip("needs bwrap")
+    fake = tmp_path / "bin/bwrap"
+    fake.parent.mkdir()
+    if damage == "--share-net":
+        edit = 'for a; do shift; [ "$a" = --unshare-net ] || set -- "$@" "$a"; done'
+    else:
+        more = damage.format(base=tmp_path)
+        once = f'[ "$a" = --remount-ro ] && [ -z "$done" ] && set -- "$@" {more} && done=1'
+        edit = f'for a; do shift; {once}; set -- "$@" "$a"; done'
+    fake.write_text(f'#!/bin/sh\n{edit}\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    with pytest.raises(SandboxUnavailable, match=said):
+        opened("bubblewrap", tmp_path, owner_env={"PATH": f"{fake.parent}:/usr/bin:/bin"})
+
+
+# --- workspaces that no sandbox can hold ---
+
+
+def test_our_own_folder_may_not_be_in_sight(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    laid = Workspace(mounts=(Mount(inside="/workspace", host=tmp_path),), scratch=tmp_path / "scratch")
+    with pytest.raises(InputError, match="scratch"):
+        open_sandbox(SandboxSpec(), laid, owner_env=os.environ)
+
+
+@pytest.mark.parametrize("inside", ["/usr/x", "/etc", "/", "relative", "/a/../b", "/a/", "/run/x"])
+def test_places_that_are_the_systems(inside: str, tmp_path: Path) -> None:
+    laid = workspace("bubblewrap", tmp_path)
+    moved = laid.model_copy(update={"mounts": (Mount(inside=inside, host=laid.mounts[0].host),)})
+    with pytest.raises(InputError):
+        open_sandbox(SandboxSpec(), moved, owner_env=os.environ)
+
+
+def test_missing_and_double_folders(tmp_path: Path) -> None:
+    laid = workspace("bubblewrap", tmp_path)
+    for mounts in ((), (*laid.mounts, *laid.mounts), (Mount(inside="/w", host=tmp_path / "not-there"),)):
+        with pytest.raises(InputError):
+            open_sandbox(SandboxSpec(), laid.model_copy(update={"mounts": mounts}), owner_env=os.environ)
+
+
+# --- the variables themselves ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_editor_refuses_at_once(kind: str, tmp_path: Path) -> None:
+    box = opened(kind, tmp_path)
+    try:
+        for name in ("EDITOR", "VISUAL", "GIT_EDITOR"):
+            result = sh(box, f'"${name}" file', timeout=5)
+            assert result.exit_code not in (0, None)
+            assert b"-m" in result.stderr
+        if shutil.which("git"):
+            made = "git init -q . && git config user.email a@b && git config user.name a"
+            result = sh(box, f"{made} && git commit --allow-empty", timeout=10)
+            assert result.exit_code not in (0, None)
+            assert b"no editor" in result.stderr
+    finally:
+        box.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_python_with_pip_and_text_beyond_ascii(kind: str, tmp_path: Path) -> None:
+    box = opened(kind, tmp_path)
+    try:
+        assert text(box, "python3 -m pip --version").startswith("pip ")
+        code = "import locale, sys; print(sys.stdout.encoding, locale.getpreferredencoding(), 'é')"
+        assert box.exec(["python3", "-c", code], timeout=10).stdout.decode() == "utf-8 UTF-8 é\n"
+    finally:
+        box.close()
+
+
+def test_only_a_few_names_are_taken_from_the_host() -> None:
+    host = {
+        "TZ": "Europe/Berlin",
+        "SSL_CERT_FILE": "/etc/ssl/certs/ca.crt",
+        "PIP_INDEX_URL": "https://pypi.example/simple",
+        "PIP_EXTRA_INDEX_URL": "https://token@pypi.example/simple",
+        "UV_INDEX_URL": "https://pypi.example/simple?key=abc",
+        "LC_ALL": "de_DE.UTF-8",
+        "LANG": "de_DE.UTF-8",
+        "PYTHONPATH": "/home/me/secret",
+        "LD_PRELOAD": "/x.so",
+        "AWS_SECRET_ACCESS_KEY": "k",
+        "DISPLAY": ":0",
+        "WAYLAND_DISPLAY": "w",
+        "EDITOR": "vim",
+        "https_proxy": "http://proxy:3128",
+    }
+    env = command_environment(host, home="/home/agent", user="agent")
+    taken = {name for name in host if env.get(name) == host[name]}
+    assert taken == {"TZ", "SSL_CERT_FILE", "PIP_INDEX_URL"}
+    assert set(host) - set(env) >= {"LC_ALL", "DISPLAY", "WAYLAND_DISPLAY", "PYTHONPATH", "LD_PRELOAD"}
+    assert command_environment(host, home="/h", user="a", network=True)["https_proxy"] == "http://proxy:3128"
+    assert not any(re.search("key|secret|token|password|credential", name, re.IGNORECASE) for name in env)
+
+
+@pytest.mark.parametrize(
+    ("value", "holds"),
+    [
+        ("https://user:pw@host/simple", True),
+        ("https://token@host/simple", True),
+        ("http://a http://b:c@d", True),
+        ("https://host/simple?sig=abc", True),
+        ("https://host/simple", False),
+        ("https://host/@scope/pkg", False),
+        ("/opt/wheels", False),
+        ("me@example.org", False),
+    ],
+)
+def test_has_credentials(value: str, holds: bool) -> None:
+    assert has_credentials(value) == holds
+
+
+def test_installed_packages() -> None:
+    status = """Package: b
+Status: install ok installed
+Architecture: amd64
+Version: 1:2.0-1
+Description: words
+ Status: not a field
+
+Package: gone
+Status: deinstall ok config-files
+Architecture: all
+Version: 1
+
+Package: a
+Status: install ok installed
+Architecture: all
+Version: 3
+"""
+    assert installed_packages(status) == ["a:all=3", "b:amd64=1:2.0-1"]

@@ -1,0 +1,1 @@
+"""What acts: the tools an agent may call, and the sandboxes they act in."""

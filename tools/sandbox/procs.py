@@ -1,0 +1,134 @@
+"""Processes as /proc tells of them: who descends from whom, who carries a label, and a kill that hits no stranger."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .protocol import Process
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int  # clock ticks since boot
+    zombie: bool
+    name: str
+
+
+def read_entry(pid: int) -> Entry | None:
+    """The table's line of `pid`, or None where there is no such process."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name stands in brackets and may hold blanks and brackets itself: the last bracket ends it.
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    return Entry(
+        pid=pid,
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        started=int(fields[19]),
+        zombie=fields[0] in "ZX",
+        name=head.partition("(")[2],
+    )
+
+
+def table() -> dict[int, Entry]:
+    """All processes that this one can see, by number."""
+    found = {}
+    with os.scandir(PROC) as names:
+        for name in names:
+            if name.name.isdigit() and (entry := read_entry(int(name.name))):
+                found[entry.pid] = entry
+    return found
+
+
+def descendants(root: int, processes: dict[int, Entry]) -> list[Entry]:
+    """All below `root`, itself left out, parents before children."""
+    children: dict[int, list[Entry]] = {}
+    for entry in processes.values():
+        children.setdefault(entry.parent, []).append(entry)
+    found: list[Entry] = []
+    waiting = [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found.extend(below)
+        waiting.extend(entry.pid for entry in below)
+    return found
+
+
+def labelled(label: str, processes: Iterable[Entry]) -> list[Entry]:
+    """Those that were started with `label` (as `NAME=value`) in their environment."""
+    wanted = label.encode()
+    found = []
+    for entry in processes:
+        with contextlib.suppress(OSError):  # another user's, or gone
+            if wanted in (PROC / str(entry.pid) / "environ").read_bytes().split(b"\0"):
+                found.append(entry)
+    return found
+
+
+def to_process(entry: Entry) -> Process:
+    try:
+        words = (PROC / str(entry.pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        words = []
+    command = " ".join(word.decode(errors="replace") for word in words if word)
+    return Process(pid=entry.pid, started=entry.started, command=command or f"[{entry.name}]")
+
+
+def kill(pid: int, started: int) -> None:
+    """SIGKILL to `pid` if it is still the process that began at `started`. A process already gone is no error."""
+    with contextlib.suppress(ProcessLookupError):
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:  # gone, or a kernel before 5.3: then a tiny race stays
+            if _same(pid, started):
+                os.kill(pid, signal.SIGKILL)
+            return
+        try:
+            if _same(pid, started):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
+
+
+def same(entry: Entry) -> bool:
+    """Whether the process is still there. A zombie is not: it runs nothing."""
+    return _same(entry.pid, entry.started)
+
+
+def tree(pid: int) -> list[Entry]:
+    """`pid` and all below it."""
+    processes = table()
+    return [*([processes[pid]] if pid in processes else []), *descendants(pid, processes)]
+
+
+def kill_all(find: Callable[[], list[Entry]], *, seconds: float = 5.0) -> bool:
+    """SIGKILL what `find` finds until it finds nothing more. False if some is left after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while victims := [entry for entry in find() if not entry.zombie]:
+        if time.monotonic() > deadline:
+            return False
+        for entry in victims:
+            kill(entry.pid, entry.started)
+        time.sleep(0.002)  # each needs a moment to be gone
+    return True
+
+
+def _same(pid: int, started: int) -> bool:
+    entry = read_entry(pid)
+    return entry is not None and entry.started == started and not entry.zombie

@@ -1,0 +1,108 @@
+"""Which processes a command has started, and how they are ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..sandbox.procs import Entry, descendants, read_entry, table, to_process
+from ..sandbox.protocol import Process, Sandbox
+
+TICKS = os.sysconf("SC_CLK_TCK")  # a second, in the kernel's count of process starts
+ROUNDS = 50  # of looking for what still lives, PAUSE seconds apart
+PAUSE = 0.01
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time that processes were started before or after. Ticks are coarse: within one the number decides."""
+
+    ticks: int
+    last_pid: int
+
+    @classmethod
+    def now(cls) -> Moment:
+        last_pid = int(Path("/proc/loadavg").read_bytes().rsplit(b" ", 1)[1])
+        return cls(time.clock_gettime_ns(time.CLOCK_BOOTTIME) * TICKS // 1_000_000_000, last_pid)
+
+    def before(self, process: Process) -> bool:
+        """Whether `process` was started after this moment."""
+        return (process.started, process.pid) > (self.ticks, self.last_pid)
+
+
+def started_since(sandbox: Sandbox, moment: Moment, shell: int) -> list[Process]:
+    """What was started inside since `moment`, parents first, by `shell` or by nobody who still lives.
+
+    Children of older background processes are theirs, and left out. A descendant of the shell counts whatever the
+    sandbox says: one that cleared its environment is still one.
+    """
+    entries = table()
+    inside = {process.pid: process for process in sandbox.processes()}
+    for entry in descendants(shell, entries):
+        if entry.pid not in inside and not entry.zombie:
+            inside[entry.pid] = to_process(entry)
+    new = {pid for pid, process in inside.items() if moment.before(process)}
+    kept = inside.keys() - new - {shell}
+
+    def oldest(pid: int) -> int:
+        while pid in new and pid in entries:
+            pid = entries[pid].parent
+        return pid
+
+    return sorted(
+        (inside[pid] for pid in new if oldest(pid) not in kept), key=lambda process: (process.started, process.pid)
+    )
+
+
+def end(sandbox: Sandbox, find: Callable[[], list[Process]], *, grace: float, wait: Callable[[float], None]) -> None:
+    """End all that `find` finds: SIGINT, at most `grace` seconds to clean up, SIGKILL. `wait` passes the time.
+
+    Only processes without children get the SIGINT; the others are halted first, so that no script goes on to its next
+    line when the program it waited for has ended.
+    """
+    first = find()
+    if grace > 0 and first:
+        entries = [entry for process in first if (entry := read_entry(process.pid))]
+        parents = {entry.parent for entry in entries}
+        leaves = [entry for entry in entries if entry.pid not in parents]
+        for entry in entries:
+            send(entry.pid, signal.SIGSTOP if entry.pid in parents else signal.SIGINT)
+        last = time.monotonic() + grace
+        while any(_lives(leaf) for leaf in leaves) and time.monotonic() < last:
+            wait(PAUSE)
+    for _ in range(ROUNDS):
+        processes = find()
+        if not processes:
+            return
+        sandbox.kill(processes)
+        wait(PAUSE)
+
+
+def send(pid: int, number: int) -> None:
+    """A signal to `pid`, if it is still there."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _lives(entry: Entry) -> bool:
+    now = read_entry(entry.pid)
+    return now is not None and now.started == entry.started and not now.zombie
+
+
+def reader_of(file: os.stat_result, sandbox: Sandbox, *, first: bool = False) -> Process | None:
+    """The process inside whose stdin is `file`: of several that descend from each other the last, or the `first`."""
+    holders = {}
+    for process in sandbox.processes():
+        with contextlib.suppress(OSError):
+            stdin = Path(f"/proc/{process.pid}/fd/0").stat()
+            if os.path.samestat(stdin, file) and (entry := read_entry(process.pid)):
+                holders[process.pid] = (process, entry)
+    parents = {entry.parent for _, entry in holders.values()}
+    if first:
+        return next((process for process, entry in holders.values() if entry.parent not in holders), None)
+    return next((process for pid, (process, _) in holders.items() if pid not in parents), None)

@@ -1,0 +1,282 @@
+"""One bash inside a sandbox, and how it is told what to do.
+
+It reads our lines from a pipe, and each command is a file that it sources, so here-documents, quotes and comments are
+the command's own. It is interactive (-i): then a failed expansion or an interrupt ends the command and not the shell.
+Outside of commands its output is /dev/null, which swallows prompts, traces and what our own lines would print. It tells
+the end of a command over a FIFO, with a token that no command can know.
+
+It does not lead its session (another bash does, which only waits for it), so that opening a terminal by its path does
+not make that the controlling one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentctl.base.text import decode
+
+from ..sandbox.protocol import Process, Sandbox, SandboxError
+from .kin import reader_of, send
+from .terminal import Terminal, Terminals
+
+START_SECONDS = 30.0  # for bash to answer, on a loaded machine
+END_SECONDS = 5.0
+READY = "ready"
+LONGEST_MESSAGE = 4 << 20  # bytes; all exported variables are one message
+RESULT_FD = 59  # of the FIFO inside: high, as commands use low numbers
+ABORT = signal.SIGRTMAX - 3  # a signal that no program uses
+LEADER = "trap : HUP INT TERM; bash --noprofile --norc --noediting -i; exit $?"
+
+# An interrupt ends the sourced file and returns to reading lines, whatever the command was waiting for and however that
+# ended, and also where the command traps or ignores interrupts. At the prompt there is nothing to end (and an
+# interrupt that bash sends itself there crashes it).
+ABORT_TRAP = r"[[ -z ${BASH_SOURCE[0]-} ]] || { \builtin trap - INT; \builtin kill -INT $$; }"
+QUIET = "exec 2>/dev/null; set +o history; set +H; unset HISTFILE MAILCHECK"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a new shell takes over from one that has ended."""
+
+    cwd: str
+    exports: str  # as `export -p` prints them
+
+
+class ShellProcess:
+    """A running bash. SandboxError where none can be started.
+
+    `ended` becomes true when it is gone.
+    """
+
+    def __init__(self, sandbox: Sandbox, state: State | None = None) -> None:
+        self._sandbox = sandbox
+        self._host = sandbox.control.host
+        self._inside = sandbox.control.inside
+        self._token = secrets.token_hex(8)
+        self._messages = b""
+        self._terminals: Terminals | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lines = -1
+        self._result = -1
+        self._itself: Process | None = None
+        self.ended = False
+        self._state = b""
+        try:
+            self._start(state)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, state: State | None) -> None:
+        self._host.mkdir(parents=True, exist_ok=True)
+        fifo = self._host / f"result-{self._token}"
+        os.mkfifo(fifo)
+        self._result = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        theirs, self._lines = os.pipe()
+        launch = self._sandbox.launch(["bash", "-c", LEADER])
+        log = self._host / f"log-{self._token}"
+        try:
+            with log.open("wb") as errors:
+                self._process = subprocess.Popen(
+                    launch.argv,
+                    env=launch.env,
+                    cwd=launch.cwd,
+                    stdin=theirs,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise SandboxError(f"the shell can't be started: {error}") from error
+        finally:
+            lines = os.fstat(theirs)
+            os.close(theirs)
+        self._type(self._setup(state))
+        answer = self.wait(READY, START_SECONDS)
+        self._itself = None if answer is None else reader_of(lines, self._sandbox)
+        if answer is None or self._itself is None:
+            said = decode(log.read_bytes()).strip().splitlines()
+            raise SandboxError(f"the shell in the sandbox does not answer{': ' + said[-1] if said else ''}")
+        self._terminals = Terminals(self.pid)
+        for file in (fifo, log):
+            file.unlink(missing_ok=True)
+
+    def _setup(self, state: State | None) -> str:
+        lines = [
+            QUIET,
+            f"trap {shlex.quote(ABORT_TRAP)} {int(ABORT)}",
+            f"exec {RESULT_FD}>{self._path(f'result-{self._token}')}",
+        ]
+        if state:
+            (self._host / "restore").write_text(state.exports, encoding="utf-8", errors="surrogateescape")
+            lines += [rf"\builtin . {self._path('restore')}", rf"\builtin cd -- {shlex.quote(state.cwd)}"]
+        lines += ["exec >/dev/null", self._save(), rf"\builtin printf '{READY} \0' >&{RESULT_FD}"]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _save(self) -> str:
+        """The line that reports folder and exported variables. Not by a file: rewriting one is slow."""
+        parts = rf"\builtin printf '{self._token} '; \builtin pwd; \builtin export -p; \builtin printf '\0'"
+        return f"{{ {parts}; }} >&{RESULT_FD}"
+
+    def _path(self, name: str) -> str:
+        return shlex.quote(f"{self._inside}/{name}")
+
+    @property
+    def pid(self) -> int:
+        """Its number on the host."""
+        assert self._itself is not None
+        return self._itself.pid
+
+    def open_terminal(self) -> Terminal:
+        assert self._terminals is not None
+        return self._terminals.open()
+
+    def source(self, command: bytes, terminal: Terminal, *, last_status: int) -> str:
+        """Let it run `command` with its output on `terminal`. Returns the token that will tell its end."""
+        token = secrets.token_hex(8)
+        self._host.mkdir(parents=True, exist_ok=True)
+        write_over(self._host / "command", command)
+        first = ""
+        if last_status:  # for a command that begins with a look at $?
+            write_over(self._host / "status", rf"\builtin return {last_status}".encode())
+            first = rf"\builtin . {self._path('status')} || "
+        # Lines of their own: an interrupt drops the rest of the line that it meets.
+        self._type(
+            rf"{first}\builtin . {self._path('command')} </dev/null >{terminal.path} 2>&1"
+            "\n"
+            rf"""\builtin printf '{token} %s\0' "$?" >&{RESULT_FD}"""
+            "\n"
+            f"{self._save()}\n"
+        )
+        return token
+
+    def sync(self) -> None:
+        """Wait until it has reported its state after the last command."""
+        token = secrets.token_hex(8)
+        self._type(rf"\builtin printf '{token} \0' >&{RESULT_FD}" "\n")
+        self.wait(token, END_SECONDS)
+
+    def state(self) -> State:
+        """The working folder and exported variables as last reported: after the last command that came to its end."""
+        self._message("")
+        cwd, separator, exports = self._state.decode("utf-8", "surrogateescape").partition("\ndeclare -")
+        lines = f"declare -{exports}".split("\n") if separator else []
+        # TMOUT would end the new shell as it ended the old one, waiting for us.
+        return State(cwd.rstrip("\n"), "\n".join(line for line in lines if not line.startswith("declare -x TMOUT=")))
+
+    def has_ended(self) -> bool:
+        """Looks whether it is still there."""
+        if not self.ended:
+            poll = select.poll()
+            poll.register(self._lines, 0)
+            self.ended = bool(poll.poll(0))
+        return self.ended
+
+    def abort(self) -> None:
+        """Make it leave the command that it runs before any later line, as soon as what it waits for has ended."""
+        send(self.pid, ABORT)
+        send(self.pid, signal.SIGCONT)
+
+    def wait(
+        self,
+        token: str,
+        seconds: float,
+        *,
+        terminal: Terminal | None = None,
+        feed: Callable[[bytes], None] = lambda data: None,
+        stop: Callable[[], bool] = lambda: False,
+        every: float = 0.1,
+    ) -> str | None:
+        """Wait for the message of `token`, reading `terminal` meanwhile.
+
+        None after `seconds`, when the shell has ended, or when `stop`, asked every `every` seconds, says so.
+        """
+        deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._result, select.POLLIN)
+        poll.register(self._lines, 0)  # tells when nobody reads our lines any more
+        reading = terminal is not None and not terminal.ended
+        if terminal and reading:
+            poll.register(terminal.fd, select.POLLIN)
+        while (left := deadline - time.monotonic()) > 0 and not stop():
+            for fd, _ in poll.poll(1000 * min(left, every)):
+                if terminal and fd == terminal.fd:
+                    feed(terminal.read())
+                    if terminal.ended:
+                        poll.unregister(fd)
+                elif fd == self._lines:
+                    self.ended = True
+            if (message := self._message(token)) is not None or self.ended:
+                return message
+        return None
+
+    def _message(self, token: str) -> str | None:
+        with contextlib.suppress(BlockingIOError):
+            self._messages += os.read(self._result, 1 << 16)
+        *messages, self._messages = self._messages.split(b"\0")
+        self._messages = self._messages[-LONGEST_MESSAGE:]
+        found = None
+        for message in messages:
+            first, _, rest = message.partition(b" ")
+            if first == self._token.encode():
+                self._state = rest
+            elif first == token.encode():
+                found = rest.decode("utf-8", "surrogateescape")
+        return found
+
+    def exit_status(self) -> int | None:
+        """The exit status of an ended shell; 128 + n for a signal n."""
+        assert self._process is not None
+        try:
+            status = self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+        return status if status >= 0 else 128 - status
+
+    def _type(self, lines: str) -> None:
+        try:
+            os.write(self._lines, lines.encode("utf-8", "surrogateescape"))
+        except BrokenPipeError:
+            self.ended = True
+
+    def close(self) -> None:
+        """End it, with SIGKILL. What it started is left to the caller."""
+        self.ended = True
+        for fd in (self._lines, self._result):
+            if fd >= 0:
+                os.close(fd)
+        self._lines = self._result = -1
+        if self._terminals:
+            self._terminals.close()
+            self._terminals = None
+        if self._process:
+            if self._itself:
+                self._sandbox.kill([self._itself])
+            try:
+                self._process.wait(END_SECONDS if self._itself else 0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+
+def write_over(path: Path, data: bytes) -> None:
+    """Put `data` in place of the file's content. Never empties it first: ext4 then waits for the disk."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.ftruncate(fd, len(data))
+    finally:
+        os.close(fd)
