@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from agentctl.base.messages import Message, Part, Role
 
-from .models.gateway import Gateway, ModelFailed
+from .models.gateway import Gateway
 from .models.protocol import EncodedMessage, RawReply
 from .transcript import Transcript
 
@@ -38,38 +37,22 @@ class Asking:
     def __init__(self, gateway: Gateway, transcript: Transcript) -> None:
         self._gateway = gateway
         self._transcript = transcript
-        self._waited = 0.0
-        self._lock = threading.Lock()
 
     @property
     def waited(self) -> float:
-        return self._waited
+        return self._gateway.waited
 
     def context_window(self, role: str) -> int:
         return self._gateway.context_window(role)
 
     def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> RawReply:
-        return self._ask(role, messages, tools, None)
+        return self._gateway.ask(role, messages, tools).reply
 
     def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
-        messages = self._transcript.add([Message(role=Role.USER, parts=tuple(parts))])
-        reply = self._ask(role, messages, (), limit)
-        return Message(role=Role.ASSISTANT, parts=reply.parts).text()
-
-    def _ask(
-        self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]], limit: int | None
-    ) -> RawReply:
-        try:
-            answer = self._gateway.ask(role, messages, tools, output_limit=limit)
-        except ModelFailed as failed:
-            self._wait(failed.waited_seconds)
-            raise
-        self._wait(answer.waited_seconds)
-        return answer.reply
-
-    def _wait(self, seconds: float) -> None:
-        with self._lock:
-            self._waited += seconds
+        question = self._transcript.add([Message(role=Role.USER, parts=tuple(parts))])
+        reply = self._gateway.ask(role, question, output_limit=limit).reply
+        said = Message(role=Role.ASSISTANT, parts=reply.parts).text()
+        return said or f"(no answer: {reply.refusal or reply.finish_raw or reply.finish})"
 
 
 class Resumed:

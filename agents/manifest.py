@@ -21,10 +21,10 @@ from agentctl.base.jsonio import canonical, digest, read_json
 from agentctl.base.values import Frozen, Usd
 from agentctl.tools.sandbox.protocol import Fingerprint
 
+from .books import Books
 from .ends import End
 from .models.protocol import Kind
 from .price_table import TableOrigin
-from .books import Books
 from .spec import AttemptSpec
 from .task import Provenance
 

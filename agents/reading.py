@@ -22,7 +22,7 @@ from .toolbox import make_tools
 
 
 def read_events(record: Path) -> Iterator[Event]:
-    """The events of a record, in order. A last line that a kill cut in half is left out; any other bad one is an error."""
+    """The events of a record, in order. A last line that a kill cut in half is left out; another is an error."""
     path = record / "events.jsonl"
     try:
         lines = path.read_bytes().split(b"\n")

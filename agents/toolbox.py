@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agentctl.tools.shell import Shell
-
 from agentctl.base.errors import InputError
 from agentctl.tools.files import EditFile, ListDir, ReadFile, SearchFiles, WriteFile
 from agentctl.tools.finish import Finish
+from agentctl.tools.shell import Shell
 from agentctl.tools.tool import Tool
 
 from .scaffold import Scaffold

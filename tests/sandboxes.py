@@ -16,7 +16,7 @@ KINDS = ("bubblewrap", "local")
 
 
 def workspace(kind: str, base: Path, places: Mapping[str, bool] | None = None) -> Workspace:
-    """A workspace below `base`, with more folders at `places` (inside path -> writable) where the kind can place them."""
+    """A workspace below `base`, with more folders at `places` (inside path -> writable) where the kind can."""
     mounts = []
     for inside, writable in {"/workspace": True, **(places or {})}.items():
         host = base / f"host{inside}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import stat
 import time
@@ -15,6 +16,8 @@ import pytest
 from agentctl.base.errors import InputError, SetupError
 from agentctl.benchmarks.corebench.dataset import Capsule, Level, load_dataset
 from agentctl.benchmarks.corebench.staging import Staged, stage, task_digest
+from agentctl.tools.sandbox import open_sandbox
+from agentctl.tools.sandbox.protocol import SandboxSpec
 
 OWN = Path(__file__).parent / "data" / "corebench" / "dataset.json"
 ID = "capsule-0000101"
@@ -360,3 +363,22 @@ def test_the_manifest_tells_what_was_touched(staged: Stage, tmp_path: Path) -> N
     (copy / "data/again.csv").write_text(FILES["data/sheep.csv"])
     assert not manifest.untouched("data/again.csv", (copy / "data/again.csv").stat())
     assert manifest.holds_copy_of((copy / "data/again.csv").read_bytes())
+
+
+def test_the_sandbox_shows_the_capsule_at_the_root_and_no_gold(staged: Stage, tmp_path: Path, capsule: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bwrap")
+    gold = tmp_path / "store" / "dataset.json"
+    gold.write_bytes(OWN.read_bytes())
+    workspace = staged(gold=gold).workspace
+    sandbox = open_sandbox(SandboxSpec(kind="bubblewrap"), workspace, owner_env={"PATH": os.environ["PATH"]})
+    try:
+        for name in ("code", "data", "results"):
+            sandbox.exec(["sh", "-c", f"echo here > /{name}/mark"], timeout=10)
+            assert sandbox.read(f"{ID}/{name}/mark") == b"here\n"
+        found = sandbox.exec(["grep", "-rl", "1.4187", "/workspace", "/code", "/data", "/results"], timeout=10)
+        assert (found.exit_code, found.stdout) == (1, b"")
+        for secret in (gold, OWN, capsule / "results" / "output"):
+            assert sandbox.exec(["cat", str(secret)], timeout=10).exit_code != 0
+    finally:
+        sandbox.close()

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from loopback import Answer, Half, Hang, Loopback, Reset, Step, Trickle, completion, failure, step_of
 
+from agentctl.agents.models import endpoint
 from agentctl.agents.models.direct import DirectClient
 from agentctl.agents.models.protocol import Fault, FinishReason, ModelSpec, ProviderError, RawReply, WireRequest
 from agentctl.agents.models.wire import encode, request_body
@@ -140,7 +141,16 @@ def test_an_address_may_be_written_in_several_ways(tail: str) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["", "example.com/v1", "ftp://example.com", "http://", "http://a:b/", "https://u:secret@h/v1", "http://h/ü"],
+    [
+        "",
+        "example.com/v1",
+        "ftp://example.com",
+        "http://",
+        "http://a:b/",
+        "https://u:secret@h/v1",
+        "http://h/ü",
+        "http://h/a b",
+    ],
 )
 def test_a_bad_address_is_refused_and_not_repeated(address: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -176,6 +186,16 @@ def test_a_connection_that_was_closed_meanwhile_is_replaced(last: Answer) -> Non
         time.sleep(0.1)
         assert client.send(a_request(), Cancel()).parts == (Text(text="two"),)
         assert len(server.received) == server.connections == 2
+
+
+def test_a_connection_that_rested_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "IDLE_SECONDS", 0.1)
+    with Loopback([completion("hello")] * 3) as server:
+        client = DirectClient(server.url, key=KEY)
+        for pause in (0.0, 0.0, 0.2):
+            time.sleep(pause)
+            client.send(a_request(), Cancel())
+        assert server.connections == 2
 
 
 def test_two_threads_send_at_once() -> None:
@@ -291,6 +311,7 @@ def test_a_redirect_is_not_followed() -> None:
             assert error.fault is Fault.REJECTED
             assert "localhost" in error.words
         assert other.received == []
+    assert failed(Answer(302, b"", {"Location": "http://[bad"})).fault is Fault.REJECTED
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\r\nX-Other: 1", f"{KEY} {KEY}", "schlüssel-0123", f"{KEY}\x00"])

@@ -15,6 +15,7 @@ import subprocess
 import tarfile
 import time
 import unicodedata
+import wave
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from PIL import Image
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled
 from agentctl.base.messages import Status
+from agentctl.benchmarks.corebench.dataset import Level
+from agentctl.benchmarks.corebench.staging import shown, stage
 from agentctl.tools.files import EditFile, ListDir, ReadFile, SearchFiles, WriteFile
 from agentctl.tools.files.formats import HEAD, recognise
 from agentctl.tools.files.notebook import NotANotebook, notebook_text
@@ -204,6 +207,14 @@ def _sqlite() -> bytes:
         return connection.serialize()
 
 
+def _wav() -> bytes:
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as sound:
+        sound.setparams((1, 2, 8000, 0, "NONE", ""))
+        sound.writeframes(bytes(100))
+    return buffer.getvalue()
+
+
 MADE: dict[str, Callable[[], bytes]] = {
     "pdf": lambda: _image("PDF"),
     "mat": _mat,
@@ -227,6 +238,14 @@ MADE: dict[str, Callable[[], bytes]] = {
     "webp": lambda: _image("WEBP"),
     "bmp": lambda: _image("BMP"),
     "tiff": lambda: _image("TIFF"),
+    "jpeg": lambda: _image("JPEG"),
+    "tif": lambda: _image("TIFF"),
+    "wav": lambda: _wav(),
+    "fits": lambda: b"SIMPLE  =                    T".ljust(2880),
+    "dcm": lambda: bytes(128) + b"DICM\2\0\0\0UL\4\0",
+    "xls": lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504),
+    "jar": lambda: _zip("META-INF/MANIFEST.MF"),
+    "whl": lambda: _zip("a/__init__.py"),
     "nc": lambda: b"CDF\x01" + bytes(28),
     "bin": lambda: bytes(range(256)) * 4,
 }
@@ -237,7 +256,8 @@ def sample(name: str) -> bytes:
     suffix = name.rsplit(".", 1)[-1]
     if suffix in MADE:
         return MADE[suffix]()
-    stored = SAMPLES / f"t.{'h5' if suffix == 'hdf5' else suffix}"
+    alias = {"hdf5": "h5", "h5ad": "h5", "rda": "RData", "Rdata": "RData", "RDS": "rds", "Rds": "rds", "xlsm": "xlsx"}
+    stored = SAMPLES / f"t.{alias.get(suffix, suffix)}"
     if not stored.exists():
         pytest.fail(f"the test has no sample of {name}: add one to MADE or to {SAMPLES}")
     return stored.read_bytes()
@@ -301,13 +321,12 @@ def rise_in_memory(work: Callable[[], None]) -> float:
 
 
 @pytest.mark.cases("files")
-def test_files_case(case: dict[str, Any], make_place: Callable[[str], Place], kind: str) -> None:
+def test_files_case(case: dict[str, Any], make_place: Callable[[str], Place], kind: str, tmp_path: Path) -> None:
     given, exact = dict(case["input"]), dict(case["expect"]["exact"])
-    place = make_place(given.pop("workspace", "<base>/agent").removeprefix("<base>/"))
     if action := given.pop("action", ""):
         assert "list the workspace" in action, f"can't map the action {action!r}"
-        entries = foreign_entries(place, given.pop("files_of_harness"), kind)
-        assert entries == exact.pop("foreign_entries")
+        assert foreign_entries(tmp_path, given.pop("files_of_harness"), kind) == exact.pop("foreign_entries")
+    place = make_place(given.pop("workspace", "<base>/agent").removeprefix("<base>/"))
     results: list[ToolResult] = []
     calls = set_up(given, place) if given else []
     assert not given, f"can't map the input's {sorted(given)}"
@@ -360,25 +379,33 @@ def test_files_case(case: dict[str, Any], make_place: Callable[[str], Place], ki
                 pytest.fail(f"can't map the expectation {key!r}")
 
 
-def foreign_entries(place: Place, files_of_harness: str, kind: str) -> int:
-    """How many entries of a workspace are not the task's own. On the way: the harness's files can't be read."""
-    own = {"code/", "code/run.py", "data/", "data/x.csv"}
-    for name in own:
-        if not name.endswith("/"):
-            (place.folder / name).parent.mkdir(exist_ok=True)
-            (place.folder / name).write_text("x", encoding="utf-8")
-    for name in files_of_harness.replace(",", " ").split():
-        (place.base / name).mkdir()
-        secret = place.base / name / "secret.txt"
-        secret.write_text("SECRET", encoding="utf-8")
-        for path in (str(secret), f"../{name}/secret.txt"):
-            assert "SECRET" not in place.run("read_file", path=path).text()
-            assert place.run("search_files", pattern="SECRET", path=path).status is Status.ERROR
-        if kind != "local":
-            assert b"SECRET" not in place.sandbox.exec(["cat", str(secret)], timeout=20).stdout
-    place.sandbox.exec(["true"], timeout=20)
-    listed = place.ok("list_dir", depth=9).splitlines()
-    return len({line.split("  ")[0] for line in listed} ^ own)
+def foreign_entries(top: Path, files_of_harness: str, kind: str) -> int:
+    """Stage the example's capsule, and count what its workspace holds that is not the capsule's.
+
+    On the way: the harness's own files, beside the workspace, can't be read.
+    """
+    examples = Path(__file__).parents[1] / "examples"
+    capsule = next((examples / "capsules").glob("capsule-*"))
+    attempt, gold = top / "attempt", examples / "dataset.json"
+    workspace = stage(capsule.name, capsule, Level.HARD, attempt, kind, gold=gold).workspace
+    sandbox = open_sandbox(SandboxSpec(kind=kind), workspace, owner_env=dict(os.environ))  # type: ignore[arg-type]
+    try:
+        place = Place(attempt, workspace.mounts[0].host, sandbox)
+        for name in files_of_harness.replace(",", " ").split():
+            secret = attempt / name / "secret.txt"
+            secret.parent.mkdir()
+            secret.write_text("SECRET", encoding="utf-8")
+            for path in (str(secret), f"../{name}/secret.txt"):
+                place.error("read_file", path=path)
+                place.error("search_files", pattern="SECRET", path=path)
+            if kind != "local":
+                assert b"SECRET" not in sandbox.exec(["cat", str(secret)], timeout=20).stdout
+        own = {entry.path for entry in shown(capsule, Level.HARD)} | {"results"}
+        wanted = {capsule.name, *(f"{capsule.name}/{path}" for path in own)}
+        lines = place.ok("list_dir", depth=20).splitlines()
+        return len({line.split("  ")[0].removesuffix("/") for line in lines} ^ wanted)
+    finally:
+        sandbox.close()
 
 
 # --- reading ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -34,7 +34,7 @@ from agentctl.agents.usage import Usage
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled, InputError, SetupError
 from agentctl.base.jsonio import digest, dumps
-from agentctl.base.messages import Part, Text
+from agentctl.base.messages import Text
 
 D = Decimal
 Step = RawReply | ProviderError | BaseException
@@ -53,9 +53,12 @@ class Scripted:
     kind: Kind = "script"
     received: list[WireRequest] = field(default_factory=list)
     closed: int = 0
+    clock: FakeTime = field(default_factory=lambda: FakeTime())
+    takes: float = 0.0  # seconds of each send
 
     def send(self, request: WireRequest, cancel: Cancel) -> RawReply:
         self.received.append(request)
+        self.clock.now += self.takes
         step = next(self._steps)
         if isinstance(step, BaseException):
             raise step
@@ -164,7 +167,6 @@ def bench(
     client: Scripted | None = None,
     clock: FakeTime | None = None,
     cancel: Cancel | None = None,
-    question: Callable[[Sequence[Part]], EncodedMessage] | None = None,
     **route: Any,
 ) -> Bench:
     client = client or Scripted(list(script), kind)
@@ -173,9 +175,7 @@ def bench(
     by_role = pricing if isinstance(pricing, dict) else {"main": pricing}
     spec = spec or ModelSpec(name="acme/m")
     routes = {role: Route(spec, client, each, **route) for role, each in by_role.items()}
-    gateway = Gateway(
-        routes, purse, log, cancel, policy=policy, clock=clock, sleep=clock.sleep, jitter=lambda: 0.5, question=question
-    )
+    gateway = Gateway(routes, purse, log, cancel, policy=policy, clock=clock, sleep=clock.sleep, jitter=lambda: 0.5)
     return Bench(client, gateway, purse, log, clock, cancel)
 
 
@@ -408,6 +408,14 @@ def test_pauses_grow_within_their_limit_and_are_no_work_time() -> None:
     assert answer.waited_seconds == made.gateway.waited == sum(made.time.pauses)
 
 
+def test_the_time_of_a_failed_send_is_waiting_and_that_of_a_reply_is_work() -> None:
+    clock = FakeTime()
+    made = bench(client=Scripted([overloaded(lost=True), reply()], clock=clock, takes=30), clock=clock)
+    answer = made.ask()
+    assert (answer.seconds, answer.waited_seconds) == (30, 31.25)
+    assert [event.seconds for event in made.log.events if isinstance(event, SendFailed | ReplyCame)] == [30, 30]
+
+
 def test_what_the_provider_asks_to_wait_is_never_undercut() -> None:
     made = bench(overloaded(retry_after=7), overloaded(retry_after=0.1), reply())
     made.ask()
@@ -545,6 +553,19 @@ def test_missing_counts_are_estimated_so_that_the_cap_still_binds() -> None:
     assert thinking.usage.output_tokens == thinking.output_limit  # what it thought is not in the reply
 
 
+def test_an_estimate_is_charged_at_the_dearest_rates_that_could_apply() -> None:
+    dear = price(input="0.000001", cache_write_5m="0.000009", output="0.000002", reasoning="0.000007")
+    made = bench(reply(usage=None), pricing=dear)
+    answer = made.ask()
+    assert answer.cost is not None
+    assert answer.cost.input == answer.usage.prompt_tokens * D("0.000009")
+    assert answer.cost.output == answer.usage.output_tokens * D("0.000007")
+    half = bench(reply(usage={"prompt_tokens": 100}), pricing=dear).ask()
+    assert half.cost is not None
+    assert half.cost.input == 100 * D("0.000001")
+    assert half.cost.output == half.usage.output_tokens * D("0.000007")
+
+
 def test_a_recording_without_counts_has_an_unknown_cost() -> None:
     made = bench(reply(usage=None), kind="replay", cap=None)
     assert made.ask().cost is None
@@ -605,15 +626,11 @@ def test_clients_are_closed_once_each() -> None:
     assert made.client.closed == 1
 
 
-def test_a_helper_is_asked_in_words_and_booked_by_role() -> None:
-    def question(parts: Sequence[Part]) -> EncodedMessage:
-        return message(9, "".join(part.text for part in parts if isinstance(part, Text)))
-
-    made = bench(reply("a cat"), reply(""), question=question)
-    assert made.gateway.ask_helper("vision", [Text(text="what is it?")], 500) == "a cat"
+def test_a_role_without_a_route_goes_to_main_and_is_booked_under_its_own_name() -> None:
+    made = bench(reply("a cat"))
+    made.gateway.ask("vision", QUESTION, output_limit=500)
     assert made.client.received[0].output_limit == 500
     assert made.purse.books().by_role.keys() == {"vision"}
-    assert "no answer" in made.gateway.ask_helper("vision", [Text(text="and now?")], 500)
 
 
 # The bound of a prompt
@@ -650,6 +667,14 @@ def test_after_a_rewrite_only_what_is_new_is_counted_by_its_bytes() -> None:
     assert meter.bound([message(40)], ()).tokens < 1500
 
 
+def test_an_older_prompt_that_begins_like_this_one_is_not_preferred_to_a_nearer_one() -> None:
+    meter = PromptMeter("m")
+    past = [*QUESTION, *[message(n, "long " * 100) for n in range(3, 9)]]
+    meter.learn(QUESTION, (), Usage(input_tokens=20), images=False)
+    meter.learn(past, (), Usage(input_tokens=900), images=False)
+    assert meter.bound([*QUESTION, *past[-4:]], ()).tokens == 900
+
+
 def test_a_message_that_changed_or_comes_twice_is_counted_as_new() -> None:
     meter = PromptMeter("m")
     past = [message(n, "long " * 1000) for n in range(1, 4)]
@@ -664,6 +689,7 @@ def test_a_message_that_changed_or_comes_twice_is_counted_as_new() -> None:
 def test_estimated_counts_bound_nothing() -> None:
     meter = PromptMeter("m")
     meter.learn(QUESTION, (), Usage(input_tokens=3, estimated_prompt_tokens=3), images=False)
+    meter.learn(QUESTION, (), Usage(), images=False)  # of a recording without counts
     assert meter.bound(QUESTION, ()).tokens > 3
 
 

@@ -515,18 +515,17 @@ def spawn(box: Sandbox, argv: list[str], cwd: str | None = None) -> pexpect.spaw
 def test_terminal(box: Sandbox) -> None:
     child = spawn(box, ["bash", "--norc", "--noprofile"])
     child.sendline(
-        "PS1=; echo lead=$(( $(ps -o sid= -p $$) == $$ )); pwd; echo $HOME; stty size; test -t 0 && echo tty"
+        "PS1='<$?>'; echo lead=$(($(ps -o sid= -p $$) == $$)); pwd; echo $HOME; stty size; test -t 0 && echo tty"
     )
-    for expected in ("lead=1", box.workspace.start, box.env["HOME"], "24 80", "tty"):
+    for expected in ("lead=1", box.workspace.start, box.env["HOME"], "24 80", "tty", "<0>"):
         child.expect_exact(expected)
     child.setwinsize(30, 100)
-    child.sendline("stty size; echo begin; cat </dev/tty")
+    child.sendline("stty size; cat </dev/tty")
     child.expect_exact("30 100")
-    child.expect_exact("begin")
-    time.sleep(0.2)
+    child.sendline("once")
+    child.expect_exact("once")  # cat answers, so it has the terminal
     child.sendintr()
-    child.sendline("echo code=$?")
-    child.expect_exact("code=130")
+    child.expect_exact("<130>")
     child.sendline("exit 7")
     child.expect(pexpect.EOF)
     child.close()

@@ -78,7 +78,7 @@ def check_unavailable(precondition: str, exact: dict[str, Any], base: Path) -> N
 
 
 def test_no_bwrap_is_said_plainly(tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="bwrap.*not on PATH.*install"):
+    with pytest.raises(SandboxUnavailable, match=r"bwrap.*not on PATH.*install"):
         opened("bubblewrap", tmp_path, owner_env={"PATH": str(tmp_path)})
 
 

@@ -342,11 +342,11 @@ def test_a_link_swapped_in_never_leads_out(laid: Laid) -> None:
 
 
 def test_no_descriptor_is_left_open(laid: Laid) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     laid.files.write("a/b/c", b"1")
     for path in ("a/b/c", "a/b", "missing/x", "/etc/passwd", "a/b/c/d"):
         for act in (laid.files.read, laid.files.stat, laid.files.list):
             with contextlib.suppress(PathRefused, OSError):
                 act(path)
     list(laid.files.list(".", depth=5, limit=1))
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -303,6 +303,9 @@ def test_a_plain_copy_of_structured_reasoning_is_not_sent_twice() -> None:
         ),
         ({"object": "error", "message": "no", "type": "BadRequestError", "code": 400}, Fault.REJECTED, False),
         ({"error": {"message": "nobody knows"}}, Fault.REJECTED, False),
+        ({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}, Fault.TRANSIENT, False),
+        ({"msg": "insufficient balance"}, Fault.AUTH, False),
+        ({"message": "Overloaded"}, Fault.TRANSIENT, False),
         ({}, Fault.TRANSIENT, True),
         ([], Fault.TRANSIENT, True),
         (None, Fault.TRANSIENT, True),
@@ -360,6 +363,11 @@ def test_decoding_never_raises_anything_but_a_provider_error(tree: Any) -> None:
     message = Message(role=Role.ASSISTANT, parts=(*reply.parts, *calls))
     again = encode(message, 1, images=lambda ref: b"")
     assert json.loads(again.body.decode("utf-8")) == again.tree
+
+
+def test_an_empty_error_beside_a_reply_is_none() -> None:
+    for nothing in (None, "", {}, {"message": "", "code": None}):
+        assert received({"content": "x"}, error=nothing).parts == (Text(text="x"),)
 
 
 def test_a_reply_nested_beyond_reason_is_unreadable() -> None:
@@ -436,6 +444,8 @@ def test_too_long_is_told_in_many_words(status: int | None, words: str) -> None:
             "",
             Fault.REJECTED,
         ),
+        (400, "max_tokens (100000) exceeds the maximum of the model", "", Fault.REJECTED),
+        (400, "'max_tokens' is too large: 9. This model's maximum context length is 8 tokens", "", Fault.CONTEXT),
         (404, "no such model", "", Fault.REJECTED),
         (422, "field required", "", Fault.REJECTED),
         (400, "The response was filtered due to the prompt", "content_filter", Fault.REFUSED),

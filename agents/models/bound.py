@@ -76,8 +76,8 @@ class PromptMeter:
     def learn(
         self, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]], usage: Usage, *, images: bool
     ) -> None:
-        """A prompt was billed. Counts that no provider reported prove nothing, and are not kept."""
-        if usage.estimated_prompt_tokens == 0:
+        """A prompt was billed. A count that no provider reported proves nothing, and is not kept."""
+        if usage.prompt_tokens and not usage.estimated_prompt_tokens:
             with self._lock:
                 self._billed.append(_Billed(tuple(messages), tools, usage.prompt_tokens, images))
 

@@ -60,8 +60,9 @@ class DirectClient:
 
     def _read(self, reply: HttpReply) -> RawReply:
         if 300 <= reply.status < 400:
-            host = urlsplit(reply.headers.get("Location") or "").hostname or "another address"
-            words = f"the endpoint redirects to {host}, which is not followed: name the right address as api_base"
+            words = (
+                f"the endpoint redirects to {_host(reply)}, which is not followed: name the right address as api_base"
+            )
             raise ProviderError(Fault.REJECTED, words, status=reply.status)
         text = faults.without(reply.body.decode("utf-8", "replace"), self._key)
         try:
@@ -77,6 +78,14 @@ def _chat_url(api_base: str) -> str:
     base, mark, query = api_base.partition("?")
     base = base.rstrip("/").removesuffix("/chat/completions")
     return f"{base}/chat/completions{mark}{query}"
+
+
+def _host(reply: HttpReply) -> str:
+    """Where a redirect leads to. No more of it is shown: it may hold a secret."""
+    try:
+        return urlsplit(reply.headers.get("Location") or "").hostname or "another address"
+    except ValueError:
+        return "another address"
 
 
 def _wait(reply: HttpReply) -> str | None:

@@ -1,7 +1,7 @@
 """One POST to one endpoint: connections are kept alive, nothing is repeated or followed, and any wait can be ended.
 
-On the standard library's client: on a loopback a request takes half the time that it takes through urllib3 and a
-third of httpx's. What it lacks, a wait that can be ended, is added below the reply: `_Patient` looks up between reads.
+On the standard library's client: on a loopback a request takes two thirds of the time that it takes through urllib3,
+and less than half of httpx's. What it lacks, a wait that can be ended, is added below the reply: `_Patient` looks up between reads.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Endpoint:
     """An URL to post to, with its idle connections. The proxy is the one that the environment names for it now."""
 
     def __init__(self, url: str) -> None:
-        parts = _checked(url)
+        parts = checked_url(url)
         self._host = parts.hostname or ""
         self._tls = parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else 80)
@@ -140,7 +140,7 @@ class Endpoint:
     ) -> tuple[HttpReply, bool]:
         """The reply, and whether the connection can be used again."""
         connection.sock.settimeout(POLL)
-        connection.putrequest("POST", self._target, skip_accept_encoding=True)
+        connection.putrequest("POST", self._target)
         own = self._proxy_headers if self._proxy and not self._tls else {}
         for name, value in {**headers, **own, "Content-Length": str(len(body))}.items():
             connection.putheader(name, value)
@@ -197,14 +197,14 @@ def _words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _checked(url: str) -> SplitResult:
-    """The parts of an endpoint's URL. The URL itself is never shown: it may hold a secret."""
+def checked_url(url: str) -> SplitResult:
+    """The parts of an endpoint's URL. InputError where it is none; it is not shown then, for it may hold a secret."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         good = False
-    if not good or url != url.strip() or not url.isascii():
+    if not good or " " in url or not (url.isascii() and url.isprintable()):
         raise InputError(
             "not the address of an endpoint",
             field="api_base",

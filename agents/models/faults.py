@@ -45,6 +45,7 @@ _OUTPUT_LIMIT = _any_of(  # the asked output is more than the model can give: a 
     r"maximum (allowed )?(value|number) (for|of) (`?max_|(output|completion) )",
     r"supports at most \d+ (output|completion) tokens",
     r"output token limit",
+    r"max_(completion_|output_|new_)?tokens\b[^.]{0,40}\b(too large|exceeds? the (maximum|model|limit))(?!.*context)",
 )
 _NO_MONEY = _any_of(
     r"insufficient[ _-]?(quota|balance|credits?|funds)",
@@ -137,7 +138,7 @@ def error_in(tree: object) -> ToldError | None:
     inner = tree.get("error")
     if not inner and "error" in (tree.get("object"), tree.get("type")):
         inner = {key: value for key, value in tree.items() if key not in ("object", "error")}
-    if not inner:
+    if not inner or (isinstance(inner, dict) and not any(inner.values())):
         return None
     if not isinstance(inner, dict):
         return ToldError(_plain(inner), _plain(tree.get("error_type") or ""))
@@ -162,6 +163,12 @@ def of_reply(status: int, tree: object, text: str = "", *, retry_after: str | No
         wait = _wait_in_words(text or words)
     told = None if status < 300 else status  # an error under 200 has no status of its own
     return ProviderError(classify(told, words, kind), words, status=told, retry_after=wait)
+
+
+def of_words(words: str) -> ProviderError | None:
+    """The failure that words alone tell of, or None where they tell of none that is known."""
+    fault = classify(None, words)
+    return None if fault is Fault.REJECTED else ProviderError(fault, shown(words), retry_after=_wait_in_words(words))
 
 
 def without(text: str, secret: str) -> str:

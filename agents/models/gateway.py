@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 from agentctl.agents.books import Charge
-from agentctl.agents.pricing import ZERO, CacheMarkers, Cost, Price, Pricing, ServiceTier, Unknown, worst_rates
+from agentctl.agents.pricing import CacheMarkers, Cost, Price, Pricing, ServiceTier, Unknown, worst_rates
 from agentctl.agents.purse import Purse, Quote, Ticket, smallest_cap
 from agentctl.agents.usage import Usage
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError, SetupError
 from agentctl.base.jsonio import digest
-from agentctl.base.messages import Part, Text
 from agentctl.base.values import plain_decimal
 
 from .billing import MostCounted, Worst, bill
@@ -63,12 +62,7 @@ class Answer:
     bound: Decimal  # dollars that were set aside for it
     output_limit: int  # tokens it was allowed
     seconds: float  # from send to reply
-    waited_seconds: float  # pauses between tries and waits for money: no work time
-
-    @classmethod
-    def played_again(cls, reply: RawReply) -> Answer:
-        """A reply that an earlier start of the attempt got and paid: nothing is sent or billed."""
-        return cls(reply, Usage(), Cost(), n=0, sends=0, bound=ZERO, output_limit=0, seconds=0.0, waited_seconds=0.0)
+    waited_seconds: float  # failed sends, pauses after them, and waits for money: no work time
 
 
 class ModelFailed(Exception):
@@ -83,31 +77,11 @@ class ModelFailed(Exception):
         self.waited_seconds = waited_seconds
 
 
-class Asker(Protocol):
-    """What the loop and its tools know of models."""
-
-    @property
-    def waited(self) -> float:
-        """Seconds that all calls so far waited for a provider or for money: no work time."""
-        ...
-
-    def context_window(self, role: str) -> int:
-        """Tokens that the model of `role` can hold."""
-        ...
-
-    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> Answer: ...
-
-    def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
-        """The words with which the model of `role` answers one question; `limit` in output tokens."""
-        ...
-
-
 class Gateway:
     """Routes by role (main, fast, vision, judge), one purse and one journal. `ask` may be called from several threads.
 
-    A role without a route of its own goes to `main`, and is booked under its own name. `question` makes the one message
-    of a helper's question; without it helpers can't be asked. SetupError where a price is unknown and the purse has a
-    cap: a cap can't hold for what has no price.
+    A role without a route of its own goes to `main`, and is booked under its own name. SetupError where a price is
+    unknown and the purse has a cap: a cap can't hold for what has no price.
     """
 
     def __init__(
@@ -118,7 +92,6 @@ class Gateway:
         cancel: Cancel,
         *,
         policy: RetryPolicy | None = None,
-        question: Callable[[Sequence[Part]], EncodedMessage] | None = None,
         first_send: int = 1,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] | None = None,
@@ -129,7 +102,6 @@ class Gateway:
                 _check_priced(route)
         self._routes = dict(routes)
         self._meters: dict[str, PromptMeter] = {}
-        self._question = question
         self.purse = purse
         self._journal = journal
         self._cancel = cancel
@@ -182,14 +154,6 @@ class Gateway:
             self._failed(call, error, None)
             raise ModelFailed(error, call.sends, call.waited) from error
 
-    def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
-        """Put one question, without tools, to the model of `role`. Returns its words; raises as `ask` does."""
-        if self._question is None:
-            raise SetupError("no helper model can be asked here")
-        reply = self.ask(role, [self._question(parts)], output_limit=limit).reply
-        said = "\n".join(part.text for part in reply.parts if isinstance(part, Text))
-        return said or f"(no answer: {reply.refusal or reply.finish_raw or reply.finish})"
-
     def smallest_cap(
         self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]] = ()
     ) -> Decimal:
@@ -236,10 +200,12 @@ class Gateway:
         try:
             yield
         finally:
-            seconds = self._clock() - began
-            call.waited += seconds
-            with self._lock:
-                self._waited += seconds
+            self._wait(call, self._clock() - began)
+
+    def _wait(self, call: _Call, seconds: float) -> None:
+        call.waited += seconds
+        with self._lock:
+            self._waited += seconds
 
     def _worst(self, call: _Call) -> Worst:
         """The most that one send of `call` can come to."""
@@ -263,6 +229,7 @@ class Gateway:
                 reply = call.route.client.send(request, self._cancel)
             except ProviderError as error:
                 call.seconds = self._clock() - began
+                self._wait(call, call.seconds)
                 ticket.lose() if error.lost else ticket.release()
                 raise
             call.seconds = self._clock() - began

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-import sys
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -31,7 +31,8 @@ _FAULT_OF_CLASS = {
     "ContextWindowExceededError": Fault.CONTEXT,
     "ContentPolicyViolationError": Fault.REFUSED,
 }
-_LOCK = threading.Lock()
+_lock = threading.Lock()
+_litellm: Any = None  # the module, once it is whole
 
 
 def load() -> ModuleType:
@@ -39,9 +40,10 @@ def load() -> ModuleType:
 
     The environment is the same after the import as before. The garbage collector rests meanwhile, which saves a third.
     """
-    with _LOCK:
-        if "litellm" in sys.modules:
-            return sys.modules["litellm"]
+    global _litellm
+    with _lock:
+        if _litellm is not None:
+            return cast(ModuleType, _litellm)
         added = {name: value for name, value in _FOR_IMPORT.items() if name not in os.environ}
         collecting = gc.isenabled()
         gc.disable()
@@ -55,6 +57,7 @@ def load() -> ModuleType:
                 gc.enable()
         litellm.suppress_debug_info = True  # it prints advice on every error otherwise
         litellm.telemetry = False
+        _litellm = litellm
         return cast(ModuleType, litellm)
 
 
@@ -76,7 +79,7 @@ class LitellmClient:
 
     def send(self, request: WireRequest, cancel: Cancel) -> RawReply:
         """The reply, or ProviderError, or Cancelled within half a second of the wish."""
-        litellm = sys.modules.get("litellm") or attend(load, cancel, seconds=IMPORT_SECONDS)
+        litellm = _litellm or attend(load, cancel, seconds=IMPORT_SECONDS)
         work = partial(litellm.completion, **self._arguments(request))
         try:
             response = attend(work, cancel, seconds=request.timeout + GRACE_SECONDS)
@@ -119,9 +122,9 @@ def failure(error: BaseException, secret: str = "") -> ProviderError:
     """
     chain = list(_chain(error))
     words = faults.shown(faults.without(_words(chain), secret))
-    if any(
-        _is(link, "httpx", "ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol") for link in chain
-    ):
+    if any(isinstance(link, ssl.SSLCertVerificationError) for link in chain):
+        return ProviderError(Fault.REJECTED, f"no connection: {words}")
+    if any(_is(link, "httpx", "ConnectError", "ConnectTimeout", "PoolTimeout") for link in chain):
         return ProviderError(Fault.TRANSIENT, f"no connection: {words}")
     wait = next((found for link in chain if (found := _header(link, "retry-after"))), None)
     for link in chain:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from agentctl.base.errors import InputError, SetupError
 
 from .direct import DirectClient
+from .endpoint import checked_url
 from .litellm_client import LitellmClient
 from .protocol import ModelClient, ModelSpec
 from .replay import ReplayClient
@@ -58,6 +59,8 @@ def make_client(spec: ModelSpec, environment: Mapping[str, str]) -> ModelClient:
         return ScriptClient.from_file(_path(path, spec))
     if scheme == "replay":
         return _replay(_path(path, spec))
+    if spec.api_base is not None:
+        checked_url(spec.api_base)
     if spec.client == "direct" or (spec.client == "auto" and spec.api_base is not None):
         if spec.api_base is None:
             raise InputError(
@@ -124,10 +127,7 @@ def _missing(variable: str, spec: ModelSpec) -> SetupError:
 
 def _is_near(api_base: str) -> bool:
     """Whether the address is on this machine or in a private network."""
-    try:
-        host = urlsplit(api_base).hostname or ""
-    except ValueError:
-        return False
+    host = urlsplit(api_base).hostname or ""
     try:
         return ip_address(host).is_private
     except ValueError:

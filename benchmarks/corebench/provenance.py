@@ -25,7 +25,7 @@ from .matching import Holds, finder
 from .shipped import Manifest, name_in_json
 
 FILE_LIMIT = 16 << 20  # bytes; a larger file is not searched
-TOTAL_LIMIT = 256 << 20  # bytes searched of what the run wrote, and again of what came with the capsule
+TOTAL_LIMIT = 128 << 20  # bytes searched of what the run wrote, and again of what came with the capsule
 FILES_LIMIT = 50_000  # files of the run that are looked at
 
 _NO_RESULTS = frozenset(

@@ -43,6 +43,7 @@ _DOCX = "unzip -p {} word/document.xml | sed 's/<[^>]*>/ /g' | head -c 3000"
 _RDATA = "Rscript -e 'e <- new.env(); load(commandArgs(TRUE)[1], e); print(ls.str(e))' {}"
 _RDS = "Rscript -e 'str(readRDS(commandArgs(TRUE)[1]))' {}"
 _STATA = _python("t = pd.read_stata(p); print(t.shape); print(t.head())", "pandas as pd")
+_SAS = _python("t = pd.read_sas(p); print(t.shape); print(t.head())", "pandas as pd")
 _UNKNOWN = BinaryKind("binary data of no known kind", "file {}; xxd {} | head -20")
 
 # Beginnings that no text has, or that stand for a binary file even where all of it is ASCII.
@@ -50,6 +51,7 @@ _ALWAYS: tuple[tuple[bytes, BinaryKind], ...] = (
     (b"%PDF-", BinaryKind("a PDF document", "pdftotext -layout {} - | head -100")),
     (b"SIMPLE  =  ", BinaryKind("a FITS file", _python("fits.info(p)", "astropy.io.fits as fits"))),
     (b"<stata_dta>", BinaryKind("a Stata data set", _STATA)),
+    (b"HEADER RECORD*******", BinaryKind("a SAS transport file (xpt)", _SAS)),
     (b"RDA2\n", BinaryKind("an R workspace (RData)", _RDATA)),
     (b"RDA3\n", BinaryKind("an R workspace (RData)", _RDATA)),
 )
@@ -205,5 +207,5 @@ def _by_suffix(suffix: str) -> BinaryKind | None:
     if suffix == ".dta":
         return BinaryKind("a Stata data set", _STATA)
     if suffix == ".sas7bdat":
-        return BinaryKind("a SAS data set", _python("print(pd.read_sas(p).head())", "pandas as pd"))
+        return BinaryKind("a SAS data set", _SAS)
     return None

@@ -41,16 +41,16 @@ def started_since(sandbox: Sandbox, moment: Moment, shell: int) -> list[Process]
     Children of older background processes are theirs, and left out. A descendant of the shell counts whatever the
     sandbox says: one that cleared its environment is still one.
     """
-    entries = table()
     inside = {process.pid: process for process in sandbox.processes()}
+    entries = table()  # after the processes: what is not in it any more has ended
     for entry in descendants(shell, entries):
         if entry.pid not in inside and not entry.zombie:
             inside[entry.pid] = to_process(entry)
-    new = {pid for pid, process in inside.items() if moment.before(process)}
-    kept = inside.keys() - new - {shell}
+    new = {pid for pid, process in inside.items() if pid in entries and moment.before(process)}
+    kept = {pid for pid, process in inside.items() if not moment.before(process)} - {shell}
 
     def oldest(pid: int) -> int:
-        while pid in new and pid in entries:
+        while pid in new:
             pid = entries[pid].parent
         return pid
 

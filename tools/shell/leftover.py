@@ -6,12 +6,14 @@ import contextlib
 import os
 import select
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .terminal import Terminal
 
-READS = 64  # of one terminal in a row, so that a flood on one does not starve the others
+READS = 16  # of one terminal in a row, so that a flood on one does not starve the others
+BREATH = 0.005  # seconds of rest after so many: who floods a terminal that nobody waits for is slowed down
 
 
 @dataclass
@@ -87,6 +89,8 @@ class Drain:
             if not data:
                 break
             source.feed(data)
+        else:
+            time.sleep(BREATH)
         if not source.terminal.ended:
             return True
         source.terminal.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 LONGEST_LINE = 1 << 16  # bytes of an unfinished line that are held back, as a later carriage return may redraw it
+ERASED = 64  # characters in a row that backspaces may take away
 LONGEST_ESCAPE = 2048  # a longer "sequence" is data that happens to begin like one, and must not swallow what follows
 
 _ESCAPE = re.compile(
@@ -16,6 +17,10 @@ _ESCAPE = re.compile(
     rb"|[0-~]"
     rb")?" % {b"n": LONGEST_ESCAPE}
 )
+_REDRAWN = re.compile(rb"[^\r\n]\r+[^\r\n]")
+# Begins only where a state begins, so that a long line without carriage returns is passed over in one go.
+_OVERWRITTEN = re.compile(rb"(?<![^\r\n])[^\r\n]*\r+(?=[^\r\n])")
+_BACKSPACE = re.compile(rb"[^\x08\n]\x08")
 _CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 
 
@@ -57,23 +62,22 @@ class Screen:
         if b"\x1b" in block:
             block = _ESCAPE.sub(b"", block)
         if b"\r" in block:
-            block = block.replace(b"\r\n", b"\n")
-        if b"\r" in block or b"\b" in block:
-            block = b"\n".join(self._redraw(line) for line in block.split(b"\n"))
+            block = self._redraw(block.replace(b"\r\n", b"\n"))
+        if b"\b" in block:
+            block = _erase(block)
         return block.translate(None, _CONTROLS)
 
-    def _redraw(self, line: bytes) -> bytes:
-        """One line as its last state: what follows the last carriage return, erased characters gone."""
-        if b"\r" in line:
-            states = [state for state in line.split(b"\r") if state]
-            line = states[-1] if states else b""
-            self.redrawn |= len(states) > 1
-        if b"\b" not in line:
-            return line
-        shown = bytearray()
-        for byte in line:
-            if byte == 0x08:
-                del shown[-1:]
-            else:
-                shown.append(byte)
-        return bytes(shown)
+    def _redraw(self, block: bytes) -> bytes:
+        """Each line as its last state: what follows its last carriage return."""
+        if _REDRAWN.search(block):
+            self.redrawn = True
+        return _OVERWRITTEN.sub(b"", block).replace(b"\r", b"")
+
+
+def _erase(block: bytes) -> bytes:
+    """Backspaces applied, as far as programs use them: to turn a wheel, or to write a counter anew."""
+    for _ in range(ERASED):
+        block, times = _BACKSPACE.subn(b"", block)
+        if not times:
+            break
+    return block

@@ -21,7 +21,7 @@ from .terminal import Terminal
 GRACE = 0.5  # seconds between interrupt and kill at a limit
 RETURN_SECONDS = 2.0  # for bash to leave an aborted command, before it is replaced
 LAST_BYTES = 1 << 18  # read at most after a command's end: what the kernel holds of its output is less
-LATE_BYTES = 2000  # of each background process's later output shown with a later result
+LATE_BYTES = 1000  # of each background process's later output shown with a later result
 
 
 class How(StrEnum):

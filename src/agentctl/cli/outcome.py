@@ -39,7 +39,7 @@ def as_text(outcome: Outcome, *, width: int) -> str:
     spend = result.spend
     books = spend.books
     uncertain = f" + {dollars(books.uncertain)} uncertain" if books.uncertain else ""
-    estimated = ", partly estimated" if books.usage.estimated else ""
+    estimated = ", partly estimated" if result.kind == "live" and books.usage.estimated else ""
     kind = "" if result.kind == "live" else f" ({result.kind})"
     lines += [
         "",
