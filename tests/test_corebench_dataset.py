@@ -177,7 +177,9 @@ NEARLY = st.fixed_dictionaries(
     | {"results": JSON | st.lists(st.dictionaries(st.sampled_from(["q", "fig r"]), JSON, max_size=2), max_size=3)},
     optional={"gpu": JSON},
 )
-quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+quick = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150, deadline=None
+)
 
 
 @quick

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentctl.agents.task import Score
@@ -18,6 +18,7 @@ from agentctl.benchmarks.corebench import CoreScore, score_report
 from agentctl.benchmarks.corebench.scoring import prediction_interval, report_after
 from agentctl.benchmarks.corebench.summary import Summary, summarise
 
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # others use the machine, too
 COUNTS = {
     "correct_written_answers": "correct_written",
     "correct_vision_answers": "correct_vision",
@@ -212,6 +213,7 @@ KEYS = st.sampled_from(["a", "b", "fig c", "d"])
 RUNS = st.lists(st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=4)
 
 
+@calm
 @given(RUNS, st.dictionaries(KEYS, VALUES) | VALUES)
 def test_any_report_against_any_truth(truth: list[dict[str, Any]], report: Any) -> None:
     before = json.dumps(report)
@@ -227,6 +229,7 @@ def test_any_report_against_any_truth(truth: list[dict[str, Any]], report: Any) 
 NUMBERS = st.floats(-1e9, -1e-100) | st.floats(1e-100, 1e9) | st.integers(-(10**9), 10**9)
 
 
+@calm
 @given(st.dictionaries(st.text(max_size=5), NUMBERS, min_size=1, max_size=4))
 def test_the_recorded_answer_is_always_right(answers: dict[str, float]) -> None:
     assert score_report([answers] * 3, answers).solved

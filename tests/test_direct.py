@@ -332,7 +332,7 @@ def test_blanks_around_a_key_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("step", [Hang(), Trickle(completion("late"), 5.0)])
-def test_a_stop_is_honoured_while_waiting_and_the_provider_sees_it(step: Step) -> None:
+def test_a_stop_is_honoured_while_waiting(step: Step) -> None:
     cancel = Cancel()
     with Loopback([step]) as server:
         timer = threading.Timer(0.2, cancel.set, ["enough"])
@@ -383,7 +383,7 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     with Loopback([completion("hello")] * 2) as proxy:
         monkeypatch.setenv("http_proxy", f"http://user:p%40ss@127.0.0.1:{proxy.port}")
         send("http://models.invalid/v1")
-        assert proxy.received[0].path == "http://models.invalid:80/v1/chat/completions"
+        assert proxy.received[0].path == "http://models.invalid/v1/chat/completions"
         assert proxy.received[0].headers["host"] == "models.invalid:80"
         assert proxy.received[0].headers["proxy-authorization"] == "Basic dXNlcjpwQHNz"
         monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -490,7 +490,7 @@ def test_tls_goes_through_a_proxy_as_a_tunnel(
         assert server.received[0].path == "/v1/chat/completions"
         assert "proxy-authorization" not in server.received[0].headers
     assert heads[0].startswith(b"CONNECT 127.0.0.1:")
-    assert b"Proxy-Authorization: Basic " in heads[0]
+    assert b"proxy-authorization: basic " in heads[0].lower()
     assert KEY.encode() not in heads[0]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentctl.agents.task import Provenance, TaskRef
@@ -29,6 +29,7 @@ from agentctl.prompts.compose import compose
 from agentctl.tools.sandbox import open_sandbox
 from agentctl.tools.sandbox.protocol import Sandbox, SandboxSpec
 
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # others use the machine, too
 OWN = Path(__file__).parent / "data" / "corebench" / "dataset.json"
 ID = "capsule-0000101"
 PERIOD, COUNT, LABEL = (
@@ -147,12 +148,14 @@ def test_some_values_tell_nothing(answer: Any) -> None:
 NUMBERS = st.floats(1e-6, 1e9) | st.integers(10, 10**12)
 
 
+@calm
 @given(NUMBERS, st.sampled_from(["{}", "x={};", "[{}]", "a\t{}\tb", "{}\n", "({})"]))
 def test_a_printed_number_is_found_again(value: float, frame: str) -> None:
     assert holds(value, frame.format(repr(value))) in (True, None)
     assert holds(value, frame.format(format(value, ".17g"))) in (True, None)
 
 
+@calm
 @given(st.integers(100, 999_999), st.integers(0, 5), st.integers(0, 499), st.booleans())
 def test_a_longer_number_that_rounds_to_it_is_found(digits: int, places: int, rest: int, above: bool) -> None:
     value = Decimal(digits).scaleb(-places)
@@ -162,6 +165,7 @@ def test_a_longer_number_that_rounds_to_it_is_found(digits: int, places: int, re
         assert holds(answer, f"got {printed:f} here")
 
 
+@calm
 @given(st.text(alphabet="0123456789.,-+e:/ a", max_size=40), st.integers(0, 39))
 def test_any_text_can_be_looked_at(text: str, at: int) -> None:
     if at < len(text):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentctl.base.deliverable import Severity
@@ -24,6 +24,7 @@ from agentctl.tools.report_answers import as_scored, near_key
 from agentctl.tools.report_check import SIZE_LIMIT, ReportCheck, check_at, check_report, schema_of, validate_file
 from agentctl.tools.sandbox.protocol import FileKind, PathRefused
 
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # others use the machine, too
 INPUTS = {"expected_keys", "report_text", "report_b64", "report_python", "files", "expected_at", "make", "note"}
 
 
@@ -279,6 +280,7 @@ def test_the_messages_are_valid_text() -> None:
     assert dumps(check.model_dump(mode="json"))
 
 
+@calm
 @given(st.binary(max_size=200), st.lists(st.text(max_size=8), max_size=4))
 def test_no_bytes_make_it_raise(data: bytes, questions: list[str]) -> None:
     check = check_report(data, questions)
@@ -293,6 +295,7 @@ JSON = st.recursive(
 )
 
 
+@calm
 @given(JSON, st.lists(st.text(max_size=6), max_size=3, unique=True))
 def test_no_json_makes_it_raise(value: Any, questions: list[str]) -> None:
     check = check_report(json.dumps(value).encode(), questions)
@@ -301,6 +304,7 @@ def test_no_json_makes_it_raise(value: Any, questions: list[str]) -> None:
     dumps(check.model_dump(mode="json"))
 
 
+@calm
 @given(
     st.dictionaries(st.text(min_size=1, max_size=9), st.integers() | st.booleans() | st.text(max_size=9), max_size=5)
 )

@@ -371,6 +371,8 @@ def test_network_policy(open_kind: Open, network: str) -> None:
         threading.Thread(target=greet, daemon=True).start()
         result = box.exec(["python3", "-c", CALL, str(port)], timeout=10)
     held = Guarantee.NETWORK_POLICY in box.holds
+    if held:
+        assert (sh(box, "test -e /etc/resolv.conf").exit_code == 0) == (network == "open")
     assert (result.stdout == b"from-host\n") == (network == "open" or not held)
     interfaces = text(box, "tail -n +3 /proc/net/dev | cut -d: -f1").split()
     if held and network == "none":

@@ -9,6 +9,7 @@ import socket
 import stat
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -308,14 +309,11 @@ def test_a_reader_never_sees_half(laid: Laid) -> None:
     thread.join()
 
 
-def test_a_link_swapped_in_never_leads_out(laid: Laid) -> None:
-    """Somebody inside turns a folder into a link that leads out and back, as fast as they can."""
-    inner = laid.w / "inner"
-    inner.mkdir()
-    (inner / "key.txt").write_text("harmless")
-    (laid.w / "evil").symlink_to(laid.outside)
-    names = (os.fsencode(inner), os.fsencode(laid.w / "evil"))
+@contextlib.contextmanager
+def swapping(one: Path, other: Path) -> Iterator[None]:
+    """The two entries exchange places, again and again, within the block."""
     exchange = ctypes.CDLL(None).renameat2
+    names = (os.fsencode(one), os.fsencode(other))
     stop = threading.Event()
 
     def swap() -> None:
@@ -324,18 +322,51 @@ def test_a_link_swapped_in_never_leads_out(laid: Laid) -> None:
 
     thread = threading.Thread(target=swap)
     thread.start()
-    seen = set()
     try:
-        until = time.monotonic() + 1.0
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_fifo_swapped_in_never_holds_us_up(laid: Laid) -> None:
+    (laid.w / "f").write_text("file")
+    os.mkfifo(laid.w / "fifo")
+    seen: set[object] = set()
+
+    def read() -> None:
+        until = time.monotonic() + 0.7
+        while time.monotonic() < until:
+            try:
+                seen.add(laid.files.read("f"))
+            except PathRefused:
+                seen.add("refused")
+            except OSError as error:
+                seen.add(error.errno)
+
+    with swapping(laid.w / "f", laid.w / "fifo"):
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        reader.join(5)
+    assert not reader.is_alive()
+    assert seen == {b"file", "refused"}
+
+
+def test_a_link_swapped_in_never_leads_out(laid: Laid) -> None:
+    """Somebody inside turns a folder into a link that leads out and back, as fast as they can."""
+    inner = laid.w / "inner"
+    inner.mkdir()
+    (inner / "key.txt").write_text("harmless")
+    (laid.w / "evil").symlink_to(laid.outside)
+    seen = set()
+    until = time.monotonic() + 1.0
+    with swapping(inner, laid.w / "evil"):
         while time.monotonic() < until:
             try:
                 seen.add(laid.files.read("inner/key.txt"))
                 laid.files.write("inner/new.txt", b"x")
             except (PathRefused, OSError) as error:
                 seen.add(type(error))
-    finally:
-        stop.set()
-        thread.join()
     assert b"harmless" in seen
     assert b"SECRET" not in seen
     assert sorted(path.name for path in laid.outside.iterdir()) == ["key.txt"]

@@ -171,14 +171,14 @@ def test_wait_ends_with_the_text_or_the_job(jobs: Jobs) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ({"action": "read", "job": 9}, "no such job"),
-        ({"action": "kill"}, "Jobs: none"),
-        ({"action": "start"}, "`command`"),
-        ({"action": "start", "command": "echo \0"}, "NUL"),
+        (("read", 9), "no such job"),
+        (("kill",), "Jobs: none"),
+        (("start",), "`command`"),
+        (("start", None, "echo \0"), "NUL"),
     ],
 )
-def test_wrong_calls_are_told(call: dict[str, Any], said: str, jobs: Jobs) -> None:
-    result = jobs(call.pop("action"), **call)
+def test_wrong_calls_are_told(call: tuple[Any, ...], said: str, jobs: Jobs) -> None:
+    result = jobs(*call[:2], command=call[2] if len(call) > 2 else None)
     assert result.status is Status.ERROR
     assert said in result.text()
 

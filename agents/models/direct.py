@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from urllib.parse import urlsplit
 
 from agentctl import __version__
@@ -52,8 +51,7 @@ class DirectClient:
         try:
             return self._endpoint.post(request.body, self._headers, cancel, seconds=request.timeout)
         except NotSent as error:
-            hopeless = isinstance(error.__cause__, ssl.SSLCertVerificationError)
-            fault = Fault.REJECTED if hopeless else Fault.TRANSIENT
+            fault = Fault.REJECTED if error.certificate else Fault.TRANSIENT
             raise ProviderError(fault, f"no connection: {error}") from None
         except NoReply as error:
             raise ProviderError(Fault.TRANSIENT, f"no answer: {error}", lost=True) from None

@@ -9,38 +9,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from agentctl.base.errors import InputError, SetupError
+from agentctl.base.paths import resolve
 
 from .direct import DirectClient
 from .endpoint import checked_url
+from .keys import KEYS, find_key
 from .litellm_client import LitellmClient
 from .protocol import ModelClient, ModelSpec
 from .replay import ReplayClient
 from .script import ScriptClient
 
-# The variables that hold a route's key; one of them is enough. Routes that are not here bring their own ways to sign in
-# (clouds), or need none: litellm looks for those itself.
-_KEYS: dict[str, tuple[str, ...]] = {
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "cerebras": ("CEREBRAS_API_KEY",),
-    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
-    "dashscope": ("DASHSCOPE_API_KEY",),
-    "deepinfra": ("DEEPINFRA_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "groq": ("GROQ_API_KEY",),
-    "hosted_vllm": ("HOSTED_VLLM_API_KEY", "OPENAI_API_KEY"),
-    "mistral": ("MISTRAL_API_KEY",),
-    "moonshot": ("MOONSHOT_API_KEY",),
-    "nebius": ("NEBIUS_API_KEY",),
-    "openai": ("OPENAI_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
-    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
-    "sambanova": ("SAMBANOVA_API_KEY",),
-    "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_TOKEN"),
-    "xai": ("XAI_API_KEY",),
-    "zai": ("ZAI_API_KEY",),
-}
 _NAMES = (
     (re.compile(r"(chatgpt|gpt-(?!oss)|o\d)"), "openai"),
     (re.compile(r"claude"), "anthropic"),
@@ -66,14 +44,14 @@ def make_client(spec: ModelSpec, environment: Mapping[str, str]) -> ModelClient:
             raise InputError(
                 "the direct client needs an address", field="api_base", remedy="as https://api.openai.com/v1"
             )
-        variable, key = _key(_route(spec) if "/" in spec.name else "openai", environment)
+        variable, key = find_key(_route(spec) if "/" in spec.name else "openai", environment)
         if key is None and not _is_near(spec.api_base):
             raise _missing(variable, spec)
         return DirectClient(spec.api_base, key=key, variable=variable)
     route = _route(spec)
-    if route not in _KEYS:
+    if route not in KEYS:
         return LitellmClient()
-    variable, key = _key(route, environment)
+    variable, key = find_key(route, environment)
     if key is None:
         if spec.api_base is None or not _is_near(spec.api_base):
             raise _missing(variable, spec)
@@ -92,7 +70,7 @@ def _replay(record: Path) -> ReplayClient:
 def _path(path: str, spec: ModelSpec) -> Path:
     if not path.strip():
         raise InputError("no path after the colon", field="model", remedy=f"as {spec.name}PATH")
-    return Path(path).expanduser()
+    return resolve(path).expanduser()
 
 
 def _route(spec: ModelSpec) -> str:
@@ -106,16 +84,6 @@ def _route(spec: ModelSpec) -> str:
     raise InputError(
         f"{spec.name!r} does not say whose model it is", field="model", remedy="write provider/model, as openai/gpt-5"
     )
-
-
-def _key(route: str, environment: Mapping[str, str]) -> tuple[str, str | None]:
-    """The variable that holds the route's key, and its value: None where it is set in none of its variables."""
-    variables = _KEYS.get(route, _KEYS["openai"])
-    for variable in variables:
-        value = environment.get(variable, "").strip()
-        if value:
-            return variable, value
-    return variables[0], None
 
 
 def _missing(variable: str, spec: ModelSpec) -> SetupError:

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -129,20 +128,16 @@ class BubblewrapSandbox(HostFolders):
 
     def close(self) -> None:
         with self._closing:
-            if self._bwrap is None:
-                return
-            roots = [self._init] if self._init else procs.descendants(self._bwrap.pid, procs.table())
-            # The kernel ends all others with the first process inside, and it is gone only when they are.
-            for entry in roots:
-                procs.kill(entry.pid, entry.started)
-            deadline = time.monotonic() + END_SECONDS
-            while any(procs.same(entry) for entry in roots) and time.monotonic() < deadline:
-                time.sleep(0.002)
-            self._bwrap.kill()
-            self._bwrap.wait()
-            self._bwrap = None
+            bwrap, self._bwrap = self._bwrap, None
+            if bwrap is not None:
+                roots = [self._init] if self._init else procs.descendants(bwrap.pid, procs.table())
+                # The kernel ends all others with the first process inside, and it is gone only when they are.
+                procs.kill_all(lambda: [entry for entry in roots if procs.same(entry)], seconds=END_SECONDS)
+                bwrap.kill()
+                bwrap.wait()
             if self._lifeline is not None:
                 os.close(self._lifeline)
+                self._lifeline = None
             self._limits.close()
 
     # --- commands ---
@@ -159,11 +154,12 @@ class BubblewrapSandbox(HostFolders):
         with Pipes(stdin) as pipes:
             command = RemoteCommand(self._workspace.scratch, argv, env, cwd or self._workspace.start, pipes.theirs)
             with contextlib.closing(command):
+                root = procs.read_entry(command.pid)
                 running = Running(
                     *pipes.started(),
                     wake=command.fileno(),
                     poll=command.poll,
-                    kill=lambda: self._kill_command(command.pid, f"{EXEC_LABEL}={number}"),
+                    kill=lambda: self._kill_command(root, f"{EXEC_LABEL}={number}"),
                 )
                 return finish(running, timeout=timeout, stdin=stdin, limit=limit)
 

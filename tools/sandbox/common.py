@@ -64,9 +64,9 @@ class HostFolders:
         for process in processes:
             procs.kill(process.pid, process.started)
 
-    def _kill_command(self, pid: int, label: str) -> None:
-        """Kill a command with all that it has started."""
-        procs.kill_all(lambda: [*procs.tree(pid), *procs.labelled(label, self._inside())])
+    def _kill_command(self, root: procs.Entry | None, label: str) -> None:
+        """Kill a command (None where it is gone already) with all that it has started."""
+        procs.kill_all(lambda: [*(procs.tree(root) if root else []), *procs.labelled(label, self._inside())])
 
     def stat(self, path: str) -> FileInfo:
         return self._files.stat(path)

@@ -1,9 +1,4 @@
-"""File access from the host that can't be led astray: paths are resolved as they stand inside, one component at a time.
-
-No path of the agent's is ever given to the host's kernel whole. Each component is opened below the folder before it and
-never followed; a link's target is read and resolved by us against the mounts, so `/data/x` means the sandbox's /data.
-What changes between two looks can only make an open fail, never make it leave.
-"""
+"""File access from the host to what an agent may have arranged: only regular files and folders are touched."""
 
 from __future__ import annotations
 
@@ -12,72 +7,27 @@ import errno
 import os
 import secrets
 import stat as modes
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from .paths import FOLDER, Place, Resolver
 from .protocol import FileInfo, FileKind, Mount, PathRefused
 
-MAX_LINKS = 40  # as in the kernel
 MAX_DEPTH = 100  # levels that `list` goes down: each holds a descriptor
 MAX_WHOLE = 256 << 20  # bytes that `read` takes without a limit
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-@dataclass
-class _Place:
-    """Where a path led: `name` in the open folder `parent`, or the root of a mount where `name` is None."""
-
-    inside: str
-    parent: int | None  # None above the mounts, and where folders on the way are missing
-    name: str | None
-    missing: tuple[str, ...] = ()  # folders between `parent` and `name` that are not there
-    writable: bool = False
-
-
-@dataclass
-class _Walk:
-    """The folders passed so far, from the root inside."""
-
-    names: list[str] = field(default_factory=list)
-    folders: list[int | None] = field(default_factory=list)  # None: above the mounts, or missing
-    writable: list[bool] = field(default_factory=list)
-
-    def inside(self, *more: str) -> str:
-        return "/" + "/".join((*self.names, *more))
-
-    def push(self, name: str, folder: int | None, writable: bool) -> None:
-        self.names.append(name)
-        self.folders.append(folder)
-        self.writable.append(writable)
-
-    def pop(self) -> None:
-        if self.names:
-            self.names.pop()
-            self.writable.pop()
-            folder = self.folders.pop()
-            if folder is not None:
-                os.close(folder)
-
-    def clear(self) -> None:
-        while self.names:
-            self.pop()
 
 
 class Files:
     """The file methods of a sandbox, over its mounts."""
 
     def __init__(self, mounts: tuple[Mount, ...], start: str) -> None:
-        self._mounts = {mount.inside.rstrip("/") or "/": mount for mount in mounts}
-        self._start = start
-        self._shown = ", ".join(sorted(self._mounts))
+        self._paths = Resolver(mounts, start)
 
     def stat(self, path: str) -> FileInfo:
-        with self._resolve(path) as place:
+        with self._paths.resolve(path) as place:
             return self._info(place.inside, self._status(place))
 
     def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        with self._resolve(path) as place:
+        with self._paths.resolve(path) as place:
             fd = self._open_regular(place)
         with os.fdopen(fd, "rb", buffering=0) as file:
             size = os.fstat(fd).st_size
@@ -92,7 +42,7 @@ class Files:
             return b"".join(parts)
 
     def write(self, path: str, data: bytes) -> None:
-        with self._resolve(path) as place:
+        with self._paths.resolve(path) as place:
             if not place.writable:
                 raise PathRefused(f"{place.inside} is read-only")
             if place.name is None:
@@ -102,7 +52,7 @@ class Files:
                 self._replace(folder, place.name, place.inside, data)
 
     def list(self, path: str, *, depth: int = 1, limit: int = 10_000) -> list[FileInfo]:
-        with self._resolve(path) as place:
+        with self._paths.resolve(path) as place:
             if not modes.S_ISDIR(self._status(place).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, "not a folder", place.inside)
             assert place.parent is not None
@@ -114,95 +64,7 @@ class Files:
             found.append(info)
         return found
 
-    # --- resolving ---
-
-    @contextlib.contextmanager
-    def _resolve(self, path: str) -> Iterator[_Place]:
-        """Follow `path` to its end, links included. The place is good within the block."""
-        walk = _Walk()
-        try:
-            yield self._follow(walk, path)
-        except OSError as error:
-            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-                raise PathRefused(f"{path}: {error.strerror}") from error
-            raise
-        finally:
-            walk.clear()
-
-    def _follow(self, walk: _Walk, path: str) -> _Place:
-        if "\0" in path:
-            raise PathRefused("the path holds a NUL character")
-        try:
-            os.fsencode(path)
-        except UnicodeEncodeError as error:
-            raise PathRefused("the path holds characters that no file name can have") from error
-        waiting = deque(_parts(path if path.startswith("/") else f"{self._start}/{path}"))
-        links = 0
-        while waiting:
-            name = waiting.popleft()
-            if name == "..":
-                walk.pop()
-                continue
-            target = self._step(walk, name, last=not waiting)
-            if target is None:
-                continue
-            links += 1
-            if links > MAX_LINKS:
-                raise PathRefused(f"{path}: too many links")
-            if target.startswith("/"):
-                walk.clear()
-            waiting.extendleft(reversed(_parts(target)))
-        return self._place(walk)
-
-    def _step(self, walk: _Walk, name: str, *, last: bool) -> str | None:
-        """Go to `name` below the walk's end. Gives back the target where it is a link."""
-        inside = walk.inside(name)
-        if mount := self._mounts.get(inside):
-            # The mount itself was laid out by us: its own path on the host may hold links.
-            walk.push(name, os.open(mount.host, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), mount.writable)
-            return None
-        folder = walk.folders[-1] if walk.folders else None
-        writable = bool(walk.writable) and walk.writable[-1]
-        if folder is None:
-            in_mount = writable or self._mount_above(inside)
-            if not in_mount and not any(known.startswith(f"{inside}/") for known in self._mounts):
-                raise self._outside(inside)
-            walk.push(name, None, writable)
-            return None
-        try:
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            walk.push(name, None, writable)
-            return None
-        if modes.S_ISLNK(status.st_mode):
-            return os.readlink(name, dir_fd=folder)
-        if modes.S_ISDIR(status.st_mode):
-            walk.push(name, os.open(name, FOLDER, dir_fd=folder), writable)
-        elif last:
-            walk.push(name, None, writable)
-        else:
-            raise NotADirectoryError(errno.ENOTDIR, "not a folder", inside)
-        return None
-
-    def _mount_above(self, inside: str) -> bool:
-        return any(inside.startswith(f"{known}/") for known in self._mounts)
-
-    def _outside(self, inside: str) -> PathRefused:
-        return PathRefused(f"{inside} is outside: file tools reach {self._shown} (the shell sees more)")
-
-    def _place(self, walk: _Walk) -> _Place:
-        inside = walk.inside()
-        if inside not in self._mounts and not self._mount_above(inside):
-            raise self._outside(inside)
-        if walk.folders[-1] is not None:
-            return _Place(inside, walk.folders[-1], None, (), walk.writable[-1])
-        known = max(index for index, folder in enumerate(walk.folders) if folder is not None)
-        *missing, name = walk.names[known + 1 :]
-        return _Place(inside, walk.folders[known], name, tuple(missing), walk.writable[-1])
-
-    # --- acting on a place ---
-
-    def _status(self, place: _Place) -> os.stat_result:
+    def _status(self, place: Place) -> os.stat_result:
         assert place.parent is not None
         if place.missing:
             raise FileNotFoundError(errno.ENOENT, "no such file or folder", place.inside)
@@ -214,7 +76,7 @@ class Files:
             raise PathRefused(f"{place.inside} is a {_word(status.st_mode)}, not a regular file")
         return status
 
-    def _open_regular(self, place: _Place) -> int:
+    def _open_regular(self, place: Place) -> int:
         status = self._status(place)
         if modes.S_ISDIR(status.st_mode) or place.name is None:
             raise IsADirectoryError(errno.EISDIR, "is a folder", place.inside)
@@ -263,18 +125,10 @@ class Files:
                 if not key.endswith("/"):
                     with contextlib.suppress(FileNotFoundError):
                         yield self._info(path, os.stat(key, dir_fd=folder, follow_symlinks=False))
-                elif (child := self._child(folder, key[:-1], path[:-1])) is not None:
+                elif (child := self._paths.child(folder, key[:-1], path[:-1])) is not None:
                     yield from self._below(child, path[:-1], depth - 1)
         finally:
             os.close(folder)
-
-    def _child(self, folder: int, name: str, inside: str) -> int | None:
-        try:
-            if mount := self._mounts.get(inside):
-                return os.open(mount.host, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            return os.open(name, FOLDER, dir_fd=folder)
-        except OSError:  # not a folder, or one that may not be read
-            return None
 
     def _info(self, inside: str, status: os.stat_result) -> FileInfo:
         return FileInfo(
@@ -299,10 +153,6 @@ def _made(parent: int, missing: tuple[str, ...]) -> Iterator[int]:
     finally:
         for fd in opened:
             os.close(fd)
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 def _kind(mode: int) -> FileKind:

@@ -59,7 +59,10 @@ def make_limits(spec: SandboxSpec) -> Limits:
     limits = Limits(rlimits=file_limits(spec))
     held = set()
     name = f"{PREFIX}-{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
-    for version, controllers, parent in group_parents():
+    parents = group_parents(
+        *(Path(f"/proc/self/{name}").read_text(encoding="utf-8") for name in ("mountinfo", "cgroup"))
+    )
+    for version, controllers, parent in parents:
         _sweep(parent)
         values = {"memory": spec.memory_mb * MIB, "pids": spec.processes}
         file = _make_group(parent / name, version, {key: values[key] for key in controllers})
@@ -77,28 +80,30 @@ def make_limits(spec: SandboxSpec) -> Limits:
     return limits
 
 
-def group_parents() -> list[tuple[int, tuple[str, ...], Path]]:
-    """Where groups may be made: (version, controllers, folder). In version 1 each controller has a tree of its own."""
-    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+def group_parents(mounts: str, own: str) -> list[tuple[int, tuple[str, ...], Path]]:
+    """Where groups may be made: (version, controllers, folder). In version 1 each controller has a tree of its own.
+
+    `mounts` and `own` are the texts of /proc/self/mountinfo and /proc/self/cgroup.
+    """
     found: list[tuple[int, tuple[str, ...], Path]] = []
-    for line in mounts:
+    for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
         point = Path(left.split()[4])
         kind, _, options = right.split(maxsplit=2)
         if kind == "cgroup":
             for controller in {"memory", "pids"} & set(options.split(",")):
                 found.append((1, (controller,), point))
-        elif kind == "cgroup2" and (parent := _unified_parent(point)):
+        elif kind == "cgroup2" and (parent := _unified_parent(point, own)):
             found.append((2, ("memory", "pids"), parent))
     return found
 
 
-def _unified_parent(root: Path) -> Path | None:
+def _unified_parent(root: Path, own: str) -> Path | None:
     """The nearest group above our own that hands both controllers down: our own has processes, so it may not itself."""
-    own = re.search(r"^0::(.*)$", Path("/proc/self/cgroup").read_text(encoding="utf-8"), re.MULTILINE)
-    if own is None:
+    line = re.search(r"^0::(.*)$", own, re.MULTILINE)
+    if line is None:
         return None
-    group = root / own[1].lstrip("/")
+    group = root / line[1].lstrip("/")
     for above in (group, *group.parents):
         if not above.is_relative_to(root):
             return None

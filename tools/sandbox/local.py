@@ -81,16 +81,17 @@ class LocalSandbox(HostFolders):
                 )
             except OSError as error:
                 raise SandboxError(f"{argv[0]} can't be started: {error}") from error
+            root = procs.read_entry(process.pid)
             running = Running(
                 *pipes.started(),
                 wake=_exit_event(process.pid, stack),
                 poll=lambda: _exit_code(process),
-                kill=lambda: self._end(process, f"{EXEC_LABEL}={number}"),
+                kill=lambda: self._end(process, root, f"{EXEC_LABEL}={number}"),
             )
             return finish(running, timeout=timeout, stdin=stdin, limit=limit)
 
-    def _end(self, process: subprocess.Popen[bytes], label: str) -> None:
-        self._kill_command(process.pid, label)
+    def _end(self, process: subprocess.Popen[bytes], root: procs.Entry | None, label: str) -> None:
+        self._kill_command(root, label)
         process.wait()
 
     def launch(self, argv: Sequence[str], *, cwd: str | None = None) -> Launch:

@@ -111,10 +111,13 @@ def same(entry: Entry) -> bool:
     return _same(entry.pid, entry.started)
 
 
-def tree(pid: int) -> list[Entry]:
-    """`pid` and all below it."""
+def tree(root: Entry) -> list[Entry]:
+    """`root` and all below it, as long as it has not been reaped: its number may then be another's."""
     processes = table()
-    return [*([processes[pid]] if pid in processes else []), *descendants(pid, processes)]
+    now = processes.get(root.pid)
+    if now is None or now.started != root.started:
+        return []
+    return [now, *descendants(root.pid, processes)]
 
 
 def kill_all(find: Callable[[], list[Entry]], *, seconds: float = 5.0) -> bool:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import click
 
-from agentctl.agents.models.endpoint import KEY_VARIABLES
+from agentctl.agents.models.keys import KEY_VARIABLES
 from agentctl.base.errors import AgentctlError
 from agentctl.base.values import Frozen
 from agentctl.tools.sandbox.make import open_sandbox
