@@ -250,6 +250,12 @@ def test_a_question_is_suggested_once_and_never_one_that_is_answered() -> None:
     assert answered.valid and [where for where, _ in said(answered, Severity.WARNING)] == ["Report n"]
 
 
+def test_questions_that_differ_by_a_number_are_not_mixed_up() -> None:
+    check = check_of({"Report n for row 3 in the table.": 15}, "Report n for row 2 in the table.")
+    assert [finding.suggestion for finding in check.findings] == [None, None]
+    assert near_key("Report n for row 2 of the table", ["Report n for row 2 in the table."])
+
+
 def test_nested_answers_leave_all_questions_missing() -> None:
     check = check_of({"answers": {"Report n.": 1}}, "Report n.")
     assert not check.valid and check.missing == ("Report n.",)

@@ -52,7 +52,7 @@ def test_version_one(tmp_path: Path) -> None:
         ({"": "cpu", "a": "pids"}, "/a", None),
         ({"": "memory pids"}, "/", ""),
         ({"": "memory pids"}, "/gone/elsewhere", ""),
-        ({"": "memory pids"}, "/../../outside", None),
+        ({"": "memory pids"}, "/../beside-our-view", ""),
     ],
 )
 def test_version_two(handed_down: dict[str, str], own: str, expected: str | None, tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_a_group_bounds_all_together(tmp_path: Path) -> None:
         pytest.skip("needs a control group that may be written")
     box = opened("bubblewrap", tmp_path, memory_mb=256)
     try:
-        hold = "import time; held = bytearray(b'x' * (150 << 20)); print('held', flush=True); time.sleep(2)"
+        hold = "import time; held = b'x' * (100 << 20); time.sleep(1.5); print('survived', flush=True)"
         script = f'for i in 1 2 3; do python3 -c "{hold}" & done; wait'
         result = box.exec(["sh", "-c", script], timeout=20)
-        assert 0 < result.stdout.count(b"held") < 3 or b"Killed" in result.stderr
+        assert result.stdout.count(b"survived") in (1, 2)
         assert box.alive()
     finally:
         box.close()
@@ -94,7 +94,7 @@ def test_no_group_is_left(tmp_path: Path) -> None:
 def test_groups_of_the_killed_are_swept_up(tmp_path: Path) -> None:
     if not can_make_groups():
         pytest.skip("needs a control group that may be written")
-    code = "import os; from agentctl.tools.sandbox import limits; from agentctl.tools.sandbox.protocol import SandboxSpec\n"
+    code = "import os; from agentctl.tools.sandbox import limits, protocol; SandboxSpec = protocol.SandboxSpec\n"
     code += "print(*limits.make_limits(SandboxSpec()).join, flush=True); os.kill(os.getpid(), 9)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     left = [Path(name).parent for name in done.stdout.split()]

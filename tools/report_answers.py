@@ -64,14 +64,15 @@ def as_scored(value: Any) -> Any:
 
 
 def near_key(key: str, questions: Sequence[str]) -> str | None:
-    """The question that `key` was probably meant to be, or None."""
+    """The question that `key` was probably meant to be, or None. Other digits (row 1, row 2) make another one."""
     by_form: dict[str, str] = {}
     for question in questions:
         by_form.setdefault(_form(question), question)
     form = _form(key)
     if form in by_form:
         return by_form[form]
-    close = difflib.get_close_matches(form, by_form, n=1, cutoff=0.85)
+    alike = [each for each in by_form if re.findall(r"\d+", each) == re.findall(r"\d+", form)]
+    close = difflib.get_close_matches(form, alike, n=1, cutoff=0.85)
     return by_form[close[0]] if close else None
 
 
@@ -82,6 +83,7 @@ def _form(key: str) -> str:
 
 
 def difference(key: str, question: str) -> str:
+    """By what a key differs from the question that it was meant to be, as the end of a sentence; empty if by more."""
     if key.strip() == question.strip():
         return " by blanks at its ends"
     if key.casefold() == question.casefold():

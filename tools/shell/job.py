@@ -22,7 +22,7 @@ from ..sandbox.procs import descendants, table, to_process
 from ..sandbox.protocol import Process, Sandbox, SandboxError
 from ..tool import Arguments, ToolContext, ToolResult
 from .capture import Capture
-from .kin import end, reader_of
+from .kin import end, holders_of
 from .leftover import Drain
 from .screen import Screen
 from .terminal import Terminal, set_plain
@@ -91,8 +91,8 @@ class _Running:
     def _find(self, terminal: os.stat_result) -> Process | None:
         last = time.monotonic() + START_SECONDS
         while time.monotonic() < last and self._process.poll() is None:
-            if root := reader_of(terminal, self._sandbox, first=True):
-                return root
+            if processes := holders_of(terminal, self._sandbox):
+                return processes[0]
             time.sleep(0.005)
         return None
 

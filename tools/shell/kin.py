@@ -94,15 +94,17 @@ def _lives(entry: Entry) -> bool:
     return now is not None and now.started == entry.started and not now.zombie
 
 
-def reader_of(file: os.stat_result, sandbox: Sandbox, *, first: bool = False) -> Process | None:
-    """The process inside whose stdin is `file`: of several that descend from each other the last, or the `first`."""
-    holders = {}
+def holders_of(file: os.stat_result, sandbox: Sandbox) -> list[Process]:
+    """The processes inside that have `file` as stdin, stdout or stderr, parents before their children."""
+    found: dict[int, Process] = {}
     for process in sandbox.processes():
-        with contextlib.suppress(OSError):
-            stdin = Path(f"/proc/{process.pid}/fd/0").stat()
-            if os.path.samestat(stdin, file) and (entry := read_entry(process.pid)):
-                holders[process.pid] = (process, entry)
-    parents = {entry.parent for _, entry in holders.values()}
-    if first:
-        return next((process for process, entry in holders.values() if entry.parent not in holders), None)
-    return next((process for pid, (process, _) in holders.items() if pid not in parents), None)
+        for stream in range(3):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(Path(f"/proc/{process.pid}/fd/{stream}").stat(), file):
+                    found[process.pid] = process
+    entries = table()
+
+    def depth(pid: int) -> int:
+        return 1 + depth(entries[pid].parent) if pid in entries and pid in found else 0
+
+    return sorted(found.values(), key=lambda process: depth(process.pid))

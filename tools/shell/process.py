@@ -26,7 +26,7 @@ from pathlib import Path
 from agentctl.base.text import decode
 
 from ..sandbox.protocol import Process, Sandbox, SandboxError
-from .kin import reader_of, send
+from .kin import holders_of, send
 from .terminal import Terminal, Terminals
 
 START_SECONDS = 30.0  # for bash to answer, on a loaded machine
@@ -103,10 +103,11 @@ class ShellProcess:
             os.close(theirs)
         self._type(self._setup(state))
         answer = self.wait(READY, START_SECONDS)
-        self._itself = None if answer is None else reader_of(lines, self._sandbox)
-        if answer is None or self._itself is None:
+        readers = [] if answer is None else holders_of(lines, self._sandbox)
+        if not readers:
             said = decode(log.read_bytes()).strip().splitlines()
             raise SandboxError(f"the shell in the sandbox does not answer{': ' + said[-1] if said else ''}")
+        self._itself = readers[-1]
         self._terminals = Terminals(self.pid)
         for file in (fifo, log):
             file.unlink(missing_ok=True)
