@@ -383,7 +383,7 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("http_proxy", f"http://user:p%40ss@127.0.0.1:{proxy.port}")
         send("http://models.invalid/v1")
         assert proxy.received[0].path == "http://models.invalid/v1/chat/completions"
-        assert proxy.received[0].headers["host"] == "models.invalid:80"
+        assert proxy.received[0].headers["host"] == "models.invalid"
         assert proxy.received[0].headers["proxy-authorization"] == "Basic dXNlcjpwQHNz"
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         send(proxy.url)

@@ -30,7 +30,7 @@ def examples() -> Path:
 def locate(name: str, level: str, *, dataset: Path | None = None, capsules: Path | None = None) -> Located:
     """The task that `name`, an id or the beginning of one, means at `level`.
 
-    `dataset` is the file with its entry, `capsules` the folder that holds the folder of its id; without them the shipped
+    `dataset` is the file with its entry, `capsules` the folder with the folder of its id; without them the shipped
     examples are looked at. InputError says what was not found, and where it was looked for.
     """
     file = dataset or examples() / "dataset.json"
