@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentctl.agents.models.make import make_client
-
 from agentctl.agents.account import Account
 from agentctl.agents.asking import Asker, Asking, Resumed
 from agentctl.agents.ends import End, consequence
@@ -24,6 +22,7 @@ from agentctl.agents.history import FullHistory
 from agentctl.agents.loop import Ending, Loop
 from agentctl.agents.manifest import AttemptResult, Manifest, attempt_key, now, software, source_digest
 from agentctl.agents.models.journal import Carried
+from agentctl.agents.models.make import make_client
 from agentctl.agents.models.protocol import ModelClient, RawReply
 from agentctl.agents.protocols import PROTOCOLS
 from agentctl.agents.reading import RecordReader
@@ -254,7 +253,12 @@ class _Attempt:
 
     def _prompt(self) -> Prompt:
         words = self._protocol.tools_text(self._specs())
-        return compose(self._spec.scaffold.system, self._task.text(self._sandbox.workspace), tools_text=words)
+        return compose(
+            self._spec.scaffold.system,
+            self._task.text(self._sandbox.workspace),
+            network=self._spec.sandbox.network,
+            tools_text=words,
+        )
 
     def _manifest(self, prompt: Prompt) -> Manifest:
         fingerprint = self._sandbox.fingerprint()

@@ -49,14 +49,15 @@ def fill(template: str, variables: Mapping[str, str], *, name: str) -> str:
         raise InputError(f"prompt part can't be filled: {error}", file=f"prompts/{name}") from None
 
 
-def compose(system_part: str, task: TaskText, *, tools_text: str = "") -> Prompt:
+def compose(system_part: str, task: TaskText, *, network: str, tools_text: str = "") -> Prompt:
     """The prompt of `task` under the system text `system_part` (a file below prompts/).
 
-    `tools_text` describes the tools where a protocol tells of them in words; it follows the system text.
+    `network` is the sandbox's policy, which the agent is told. `tools_text` describes the tools where a protocol tells
+    of them in words.
     """
     level = f"levels/{task.benchmark}/{task.level}.md"
-    system = read_part(system_part)
+    system = (read_part(system_part), read_part(f"network/{network}.md"), tools_text)
     return Prompt(
-        system=f"{system}\n\n{tools_text}" if tools_text else system,
+        system="\n\n".join(filter(None, system)),
         task=fill(read_part(level), task.variables, name=level),
     )

@@ -1,6 +1,6 @@
 """The commands that the README tells to type, by the mark above their block: `<!-- command: setup -->`.
 
-`python tests/readme_commands.py setup tests` prints them, one a line.
+`python tests/readme_commands.py solve tests` prints them, one a line.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pexpect
+
 from agentctl.tools.sandbox import open_sandbox, procs
 from agentctl.tools.sandbox.protocol import ExecResult, Mount, Sandbox, SandboxSpec, Workspace
 
@@ -77,3 +79,12 @@ def await_marked(number: str, present: bool, seconds: float = 5) -> bool:
 def end_marked(number: str) -> None:
     for entry in marked(number):
         procs.kill(entry.pid, entry.started)
+
+
+def spawn(box: Sandbox, argv: list[str], cwd: str | None = None) -> pexpect.spawn[str]:
+    launch = box.launch(argv, cwd=cwd)
+    child = pexpect.spawn(
+        launch.argv[0], list(launch.argv[1:]), env=launch.env, cwd=launch.cwd, encoding="utf-8", timeout=10, echo=False
+    )
+    child.delaybeforesend = None
+    return child

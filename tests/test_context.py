@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from agent import Stage, check_pairs
+from hypothesis import given
+from hypothesis import strategies as st
+
 from agentctl.agents.models.bound import PromptMeter
 from agentctl.agents.models.wire import encode
 from agentctl.agents.protocols import PROTOCOLS
@@ -15,8 +18,6 @@ from agentctl.agents.state import Step
 from agentctl.base.messages import Call, Message, Result, Role, Text
 from agentctl.base.text import clean, cut, head, head_bytes, tail, tail_bytes
 from agentctl.tools.tool import Arguments, ToolContext, ToolResult
-from hypothesis import given
-from hypothesis import strategies as st
 
 CONDENSING = "needs a history that condenses"
 IMAGES = "needs images in the conversation, which the vision tool brings"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from sandboxes import KINDS, opened, sh, text, workspace
 
 from agentctl.base.errors import InputError
-from agentctl.tools.sandbox import open_sandbox
+from agentctl.tools.sandbox import layout, open_sandbox
 from agentctl.tools.sandbox.environment import command_environment, has_credentials
 from agentctl.tools.sandbox.protocol import ExecResult, Mount, SandboxSpec, SandboxUnavailable, Workspace
 from agentctl.tools.sandbox.system import installed_packages
@@ -98,7 +99,10 @@ def test_a_bwrap_that_never_gets_there(behaviour: str, tmp_path: Path, monkeypat
     [
         ("--ro-bind {base} {base}", "a file of the host can be seen"),
         ("--share-net", "there is a network interface"),
-        ("--bind /usr /usr", "/usr can be written"),
+        pytest.param(
+            *("--bind /usr /usr", "/usr can be written"),
+            marks=pytest.mark.skipif(os.getuid() != 0, reason="needs root: others may not write there anyway"),
+        ),
         ("--ro-bind /tmp /workspace", "/workspace can't be written"),
     ],
 )
@@ -173,6 +177,18 @@ def test_python_with_pip_and_text_beyond_ascii(kind: str, tmp_path: Path) -> Non
         assert text(box, "python3 -m pip --version").startswith("pip ")
         code = "import locale, sys; print(sys.stdout.encoding, locale.getpreferredencoding(), 'é')"
         assert box.exec(["python3", "-c", code], timeout=10).stdout.decode() == "utf-8 UTF-8 é\n"
+    finally:
+        box.close()
+
+
+def test_our_own_python_where_the_system_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "_system_python", lambda: False)
+    monkeypatch.setattr(layout, "init_python", lambda: f"{sys.base_prefix}/bin/python3")
+    box = opened("bubblewrap", tmp_path)
+    try:
+        assert text(box, "command -v python3") == f"{sys.base_prefix}/bin/python3"
+        assert text(box, "python3 -m pip --version").startswith("pip ")
+        assert sh(box, 'touch "$1"', f"{sys.base_prefix}/lib/x").exit_code != 0
     finally:
         box.close()
 

@@ -144,6 +144,12 @@ def test_end_of_the_shell_is_told_at_once(command: str, shell: Bench) -> None:
     assert shell.out('echo "$KEPT"; basename "$PWD"; echo [$plain]; cat /tmp/once') == 'a\n"b"\nit\'s\n[]\nx\ny'
 
 
+def test_state_is_kept_in_posix_mode_too(shell: Bench) -> None:
+    shell.run("set -o posix; export KEPT=5; mkdir -p posix; cd posix")
+    assert shell.run("exit 1").exit_code == 1
+    assert shell.out("echo $KEPT; basename $PWD") == "5\nposix"
+
+
 def test_a_shell_that_ends_between_commands_is_replaced(shell: Bench) -> None:
     shell.run("export KEPT=2; (sleep 0.2; kill -9 $$) & :")
     time.sleep(0.6)
@@ -232,8 +238,17 @@ def test_a_limit_is_bounded_by_the_longest(tmp_path: Path) -> None:
         assert opened.run("sleep 5", 4).status is Status.TIMEOUT
 
 
-def test_control_files_removed(shell: Bench) -> None:
-    shell.run(f"rm -rf {shell.sandbox.control.inside}/*")
+# A command may write in the control folder; the harness, perhaps as root, must follow nothing that it finds there.
+@pytest.mark.parametrize("trick", ["true", "ln -s STRANGER {}", "mkfifo {}", "ln CONTROL/own {}", "mkdir {}"])
+def test_control_files_replaced(trick: str, shell: Bench, tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    stranger.write_text("mine")
+    control = shell.sandbox.control.inside
+    trick = trick.replace("STRANGER", str(stranger)).replace("CONTROL", control)
+    tricks = "; ".join(trick.format(f"{control}/{name}") for name in ("command", "status", "restore"))
+    shell.run(f"rm -rf {control}/*; echo own > {control}/own; {tricks}; false")
+    assert "new shell" in notice(shell.run("exit 9"))
+    assert stranger.read_text() == "mine"
     assert shell.out("false; echo still") == "still"
     assert shell.run("(exit 5)").exit_code == 5
     assert shell.out("echo $?") == "5"
@@ -241,7 +256,7 @@ def test_control_files_removed(shell: Bench) -> None:
 
 def test_nothing_of_ours_is_in_sight(shell: Bench) -> None:
     shown = shell.out("set; env; declare -F; alias; history", 20)
-    assert "AGENTCTL_RESULT" not in shown
+    assert "/run/agentctl" not in shown and "builtin" not in shown
     assert shell.out("echo $-") == "hiBs"
 
 

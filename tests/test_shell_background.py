@@ -126,7 +126,7 @@ def test_a_job_asks_and_is_answered(jobs: Jobs) -> None:
 def test_a_prompt_in_a_prompt(jobs: Jobs) -> None:
     jobs("start", command="bash -c 'read -sp \"Password: \" x; echo; python3 -qi'", until="Password:")
     assert output(jobs("send", 1, text="secret", until=">>>")) == ">>>"
-    assert output(jobs("send", 1, text="6 * 7", until="42\n")).startswith("42")
+    assert output(jobs("send", 1, text="6 * 7", until="42\n>>> ")).startswith("42")
     ended = jobs("send", 1, text="\u0004", enter=False)
     assert ended.exit_code == 0
 

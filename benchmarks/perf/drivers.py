@@ -1,6 +1,6 @@
 """The clients that are timed, each in its own process: `python -m agentctl.benchmarks.perf.drivers NAME URL STEPS DIR`.
 
-`bare` and `bare-litellm` are what no loop can do without: send the history, run the command in a bash on a pipe, append.
+`bare` and `bare-litellm` are what no loop can do without: send the history, run the command in a bash, append.
 `direct` and `litellm` are agentctl's `run` with everything on: purse, journal, sandbox, shell tool.
 """
 

@@ -118,9 +118,13 @@ class Files:
         """Entries below the open `folder`, which is closed at the end, in the order of their whole paths."""
         try:
             with os.scandir(folder) as entries:
-                names = [entry.name for entry in entries]
+                keys = []
+                for entry in entries:
+                    keys.append(entry.name)
+                    if depth > 1 and entry.is_dir(follow_symlinks=False):
+                        keys.append(f"{entry.name}/")
             # "a" < "a.b" < "a/c": a folder's content comes where its name with a slash would stand.
-            for key in sorted([*names, *(f"{name}/" for name in names)]) if depth > 1 else sorted(names):
+            for key in sorted(keys):
                 path = f"{inside.rstrip('/')}/{key}"
                 if not key.endswith("/"):
                     with contextlib.suppress(FileNotFoundError):

@@ -17,8 +17,11 @@ HOME = "/home/agent"
 CONTROL = "/run/agentctl"
 INIT = "/run/agentctl-init"
 
+# Writable places and the folders of the scratch folder behind them: on disk, so that they take no memory.
+PRIVATE = {"/tmp": "tmp", "/var/tmp": "var-tmp", "/run": "run", HOME: "home", "/dev/shm": "shm"}
 SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # where programs expect that everyone may write
-SIZED_TMPFS = (0, 7, 0)  # releases of bubblewrap that brought an option
+PERMISSIONS = (0, 5, 0)  # releases of bubblewrap that brought an option
+SIZED_TMPFS = (0, 7, 0)
 NO_MORE_NAMESPACES = (0, 8, 0)
 
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr on most systems
@@ -30,9 +33,10 @@ ETC = (
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "nsswitch.conf", "host.conf", "gai.conf"),
     *("protocols", "services", "rpc", "localtime", "timezone", "locale.alias", "locale.conf", "terminfo", "inputrc"),
     *("os-release", "debian_version", "lsb-release", "redhat-release", "dpkg", "login.defs", "shells", "mime.types"),
-    *("magic", "fonts", "R", "java-*-openjdk", "java", "maven", "perl", "python3*", "texmf", "ImageMagick-*", "OpenCL"),
-    *("matplotlibrc", "jupyter", "ipython", "papersize", "wgetrc", "bash.bashrc"),
+    *("magic", "fonts", "R", "java-*-openjdk", "java", "perl", "python3*", "texmf", "ImageMagick-*", "OpenCL"),
+    *("matplotlibrc", "papersize"),
 )
+SEEN = ("/usr", "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust")
 # Settings of package managers, which may hold a name and password in a URL: then they stay outside.
 SOURCES = (
     "pip.conf",
@@ -85,16 +89,10 @@ def layout(spec: SandboxSpec, workspace: Workspace, control: Mount, env: Mapping
     arguments = [*_user_namespace(bwrap, release), "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     arguments += ["--unshare-cgroup-try", *([] if spec.network == "open" else ["--unshare-net"])]
     arguments += ["--cap-drop", "ALL", "--hostname", "sandbox", "--as-pid-1", "--new-session"]
-    for folder in ("/etc", "/home", "/opt", "/var", "/var/lib", "/var/cache"):
+    for folder in ("/etc", "/home", "/opt", "/var", "/var/lib", "/var/cache") if release >= PERMISSIONS else ():
         arguments += ["--perms", "0755", "--dir", folder]
     arguments += ["--dev", "/dev", "--proc", "/proc"]
-    for inside, folder in (
-        ("/tmp", "tmp"),
-        ("/var/tmp", "var-tmp"),
-        ("/run", "run"),
-        (HOME, "home"),
-        ("/dev/shm", "shm"),
-    ):
+    for inside, folder in PRIVATE.items():
         arguments += ["--bind", str(_folder(scratch / folder)), inside]
         if inside in SHARED:
             (scratch / folder).chmod(0o1777)
@@ -115,10 +113,8 @@ def layout(spec: SandboxSpec, workspace: Workspace, control: Mount, env: Mapping
 
 def bwrap_release(bwrap: Path) -> tuple[int, ...]:
     """Its version, as (0, 8, 0). Zeros where it does not say: starting it will tell why."""
-    said = subprocess.run(
-        [bwrap, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
-    ).stdout
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
+    done = subprocess.run([bwrap, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
     return tuple(int(part) for part in found.groups()) if found else (0, 0, 0)
 
 
@@ -187,9 +183,6 @@ def _named(env: Mapping[str, str]) -> list[str]:
     names = (*CERTIFICATES, "PIP_FIND_LINKS")
     for value in {part for name in names for part in re.split(r"[:\s]", env.get(name, "")) if part.startswith("/")}:
         path = Path(value)
-        seen = any(
-            path.is_relative_to(known)
-            for known in ("/usr", "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust")
-        )
-        arguments += _read_only(path) if path.exists() and not seen else []
+        seen = any(path.is_relative_to(known) for known in SEEN)
+        arguments += _read_only(path) if os.access(path, os.R_OK) and not seen else []
     return arguments

@@ -21,6 +21,7 @@ from agentctl.base.text import clean
 from ..sandbox.procs import descendants, table, to_process
 from ..sandbox.protocol import Process, Sandbox, SandboxError
 from ..tool import Arguments, ToolContext, ToolResult
+from . import control
 from .capture import Capture
 from .kin import end, holders_of
 from .leftover import Drain
@@ -224,18 +225,17 @@ class Job:
         return job.look(Status.OK)
 
     def _start(self, command: str, context: ToolContext) -> _Running:
-        control = context.sandbox.control
+        folder = context.sandbox.control
         number = len(self._jobs) + 1
         file = f"job-{number}"
-        control.host.mkdir(parents=True, exist_ok=True)
-        (control.host / file).write_text(f"{command}\n", encoding="utf-8")
+        control.write(folder.host / file, f"{command}\n".encode())
         # Opened anew by the leader of the session, a terminal becomes its controlling one.
         lines = ["exec <>/proc/self/fd/0 >&0 2>&0"]
         if self._shell:
             state = self._shell.session(context).state()
-            (control.host / f"{file}-env").write_text(state.exports, encoding="utf-8", errors="surrogateescape")
-            lines.append(f". {shlex.quote(f'{control.inside}/{file}-env')}; cd -- {shlex.quote(state.cwd)}")
-        lines.append(f". {shlex.quote(f'{control.inside}/{file}')}")
+            control.write(folder.host / f"{file}-env", state.exports.encode("utf-8", "surrogateescape"))
+            lines.append(f". {shlex.quote(f'{folder.inside}/{file}-env')}; cd -- {shlex.quote(state.cwd)}")
+        lines.append(f". {shlex.quote(f'{folder.inside}/{file}')}")
         job = _Running(number, context.sandbox, "\n".join(lines), context.outputs, self._limit)
         self._jobs[number] = job
         self._drain.add(job.terminal, job.feed, job.hang_up)

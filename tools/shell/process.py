@@ -18,20 +18,20 @@ import select
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from agentctl.base.text import decode
 
 from ..sandbox.protocol import Process, Sandbox, SandboxError
+from . import control
 from .kin import holders_of, send
 from .terminal import Terminal, Terminals
 
 START_SECONDS = 30.0  # for bash to answer, on a loaded machine
 END_SECONDS = 5.0
-READY = "ready"
 LONGEST_MESSAGE = 4 << 20  # bytes; all exported variables are one message
 RESULT_FD = 59  # of the FIFO inside: high, as commands use low numbers
 ABORT = signal.SIGRTMAX - 3  # a signal that no program uses
@@ -62,7 +62,7 @@ class ShellProcess:
         self._sandbox = sandbox
         self._host = sandbox.control.host
         self._inside = sandbox.control.inside
-        self._token = secrets.token_hex(8)
+        self._key = secrets.token_hex(8)  # of the messages that report its state
         self._messages = b""
         self._terminals: Terminals | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -78,55 +78,49 @@ class ShellProcess:
             raise
 
     def _start(self, state: State | None) -> None:
-        self._host.mkdir(parents=True, exist_ok=True)
-        fifo = self._host / f"result-{self._token}"
-        os.mkfifo(fifo)
-        self._result = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        ready = secrets.token_hex(8)
+        fifo = self._host / f"result-{secrets.token_hex(8)}"
+        self._result = control.make_fifo(fifo)
         theirs, self._lines = os.pipe()
+        lines = os.fstat(theirs)
         launch = self._sandbox.launch(["bash", "-c", LEADER])
-        log = self._host / f"log-{self._token}"
-        try:
-            with log.open("wb") as errors:
+        with tempfile.TemporaryFile() as log:
+            try:
                 self._process = subprocess.Popen(
                     launch.argv,
                     env=launch.env,
                     cwd=launch.cwd,
                     stdin=theirs,
                     stdout=subprocess.DEVNULL,
-                    stderr=errors,
+                    stderr=log,
                     start_new_session=True,
                 )
-        except OSError as error:
-            raise SandboxError(f"the shell can't be started: {error}") from error
-        finally:
-            lines = os.fstat(theirs)
-            os.close(theirs)
-        self._type(self._setup(state))
-        answer = self.wait(READY, START_SECONDS)
-        readers = [] if answer is None else holders_of(lines, self._sandbox)
-        if not readers:
-            said = decode(log.read_bytes()).strip().splitlines()
-            raise SandboxError(f"the shell in the sandbox does not answer{': ' + said[-1] if said else ''}")
+            except OSError as error:
+                raise SandboxError(f"the shell can't be started: {error}") from error
+            finally:
+                os.close(theirs)
+            self._type(self._setup(state, fifo.name, ready))
+            answer = self.wait(ready, START_SECONDS)
+            readers = [] if answer is None else holders_of(lines, self._sandbox)
+            if not readers:
+                log.seek(0)
+                said = decode(log.read()).strip().splitlines()
+                raise SandboxError(f"the shell in the sandbox does not answer{': ' + said[-1] if said else ''}")
         self._itself = readers[-1]
         self._terminals = Terminals(self.pid)
-        for file in (fifo, log):
-            file.unlink(missing_ok=True)
+        fifo.unlink(missing_ok=True)
 
-    def _setup(self, state: State | None) -> str:
-        lines = [
-            QUIET,
-            f"trap {shlex.quote(ABORT_TRAP)} {int(ABORT)}",
-            f"exec {RESULT_FD}>{self._path(f'result-{self._token}')}",
-        ]
+    def _setup(self, state: State | None, fifo: str, ready: str) -> str:
+        lines = [QUIET, f"trap {shlex.quote(ABORT_TRAP)} {int(ABORT)}", f"exec {RESULT_FD}>{self._path(fifo)}"]
         if state:
-            (self._host / "restore").write_text(state.exports, encoding="utf-8", errors="surrogateescape")
+            control.write(self._host / "restore", state.exports.encode("utf-8", "surrogateescape"))
             lines += [rf"\builtin . {self._path('restore')}", rf"\builtin cd -- {shlex.quote(state.cwd)}"]
-        lines += ["exec >/dev/null", self._save(), rf"\builtin printf '{READY} \0' >&{RESULT_FD}"]
+        lines += ["exec >/dev/null", self._save(), _tell(ready)]
         return "".join(f"{line}\n" for line in lines)
 
     def _save(self) -> str:
         """The line that reports folder and exported variables. Not by a file: rewriting one is slow."""
-        parts = rf"\builtin printf '{self._token} '; \builtin pwd; \builtin export -p; \builtin printf '\0'"
+        parts = rf"\builtin printf '{self._key} '; \builtin pwd; \builtin printf '\1'; \builtin export -p; \builtin printf '\0'"
         return f"{{ {parts}; }} >&{RESULT_FD}"
 
     def _path(self, name: str) -> str:
@@ -145,35 +139,27 @@ class ShellProcess:
     def source(self, command: bytes, terminal: Terminal, *, last_status: int) -> str:
         """Let it run `command` with its output on `terminal`. Returns the token that will tell its end."""
         token = secrets.token_hex(8)
-        self._host.mkdir(parents=True, exist_ok=True)
-        write_over(self._host / "command", command)
+        control.write(self._host / "command", command)
         first = ""
         if last_status:  # for a command that begins with a look at $?
-            write_over(self._host / "status", rf"\builtin return {last_status}".encode())
+            control.write(self._host / "status", rf"\builtin return {last_status}".encode())
             first = rf"\builtin . {self._path('status')} || "
         # Lines of their own: an interrupt drops the rest of the line that it meets.
-        self._type(
-            rf"{first}\builtin . {self._path('command')} </dev/null >{terminal.path} 2>&1"
-            "\n"
-            rf"""\builtin printf '{token} %s\0' "$?" >&{RESULT_FD}"""
-            "\n"
-            f"{self._save()}\n"
-        )
+        run = rf"{first}\builtin . {self._path('command')} </dev/null >{terminal.path} 2>&1"
+        self._type(f"{run}\n{_tell(token)}\n{self._save()}\n")
         return token
 
     def sync(self) -> None:
         """Wait until it has reported its state after the last command."""
         token = secrets.token_hex(8)
-        self._type(rf"\builtin printf '{token} \0' >&{RESULT_FD}" "\n")
+        self._type(f"{_tell(token)}\n")
         self.wait(token, END_SECONDS)
 
     def state(self) -> State:
         """The working folder and exported variables as last reported: after the last command that came to its end."""
         self._message("")
-        cwd, separator, exports = self._state.decode("utf-8", "surrogateescape").partition("\ndeclare -")
-        lines = f"declare -{exports}".split("\n") if separator else []
-        # TMOUT would end the new shell as it ended the old one, waiting for us.
-        return State(cwd.rstrip("\n"), "\n".join(line for line in lines if not line.startswith("declare -x TMOUT=")))
+        cwd, _, exports = self._state.decode("utf-8", "surrogateescape").partition("\n\x01")
+        return State(cwd, exports)
 
     def has_ended(self) -> bool:
         """Looks whether it is still there."""
@@ -229,7 +215,7 @@ class ShellProcess:
         found = None
         for message in messages:
             first, _, rest = message.partition(b" ")
-            if first == self._token.encode():
+            if first == self._key.encode():
                 self._state = rest
             elif first == token.encode():
                 found = rest.decode("utf-8", "surrogateescape")
@@ -271,13 +257,6 @@ class ShellProcess:
             self._process = None
 
 
-def write_over(path: Path, data: bytes) -> None:
-    """Put `data` in place of the file's content. Never empties it first: ext4 then waits for the disk."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
-        os.ftruncate(fd, len(data))
-    finally:
-        os.close(fd)
+def _tell(token: str) -> str:
+    """The line that tells that those before it are done, and the status of the last."""
+    return rf"""\builtin printf '{token} %s\0' "$?" >&{RESULT_FD}"""

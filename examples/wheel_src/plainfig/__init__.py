@@ -35,7 +35,8 @@ def intervals(
 ) -> None:
     """Write a chart of estimates with their intervals to `path`: `points` holds (low, estimate, high), one a label."""
     top = _round_up(max(high for _, _, high in points))
-    bottom = min(0.0, -_round_up(-min(low for low, _, _ in points)))
+    lowest = min(low for low, _, _ in points)
+    bottom = -_round_up(-lowest) if lowest < 0 else 0.0
     body = []
     for place, label, (low, middle, high) in zip(_places(len(labels)), labels, points, strict=True):
         y_low, y, y_high = (_height(value, bottom, top) for value in (low, middle, high))
