@@ -80,6 +80,14 @@ class Carried(_Line):
     record: str
     spent: Usd
     uncertain: Usd
+    sends: int = 0  # the number of the last send there
+
+
+class WentOn(_Line):
+    """Another attempt goes on from this record, which was cut off. It carries all that was spent here."""
+
+    t: Literal["went_on"] = "went_on"
+    record: str
 
 
 class Ended(_Line):
@@ -91,7 +99,8 @@ class Ended(_Line):
 
 
 Event: TypeAlias = Annotated[
-    MessageAdded | Requested | Replied | Failed | MoneyNoted | Ran | Note | Carried | Ended, Field(discriminator="t")
+    MessageAdded | Requested | Replied | Failed | MoneyNoted | Ran | Note | Carried | WentOn | Ended,
+    Field(discriminator="t"),
 ]
 
 _ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)

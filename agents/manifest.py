@@ -168,6 +168,8 @@ def now() -> datetime:
 
 def read_manifest(record: Path) -> Manifest:
     """The manifest of the record folder `record`. InputError names file and field."""
+    if record.is_dir() and not (record / "manifest.json").exists():
+        raise InputError("no record: it holds no manifest.json", file=record, remedy="give a folder that `solve` made")
     return _read(Manifest, record / "manifest.json", record)
 
 

@@ -96,7 +96,7 @@ class RecordReader:
     def books(self) -> Carried:
         """What this attempt has spent, with all that it carried from records before it."""
         ours: list[RequestSent | ReplyCame | SendFailed | Noted] = []
-        spent = uncertain = Carried().spent
+        before = Carried()
         for event in self.events:
             match event:
                 case Requested(sent=each):
@@ -108,12 +108,11 @@ class RecordReader:
                 case MoneyNoted(noted=each_note):
                     ours.append(each_note)
                 case CarriedEvent():
-                    spent += event.spent
-                    uncertain += event.uncertain
+                    before = Carried(event.spent, event.uncertain, event.sends)
                 case _:
                     pass
         own = carried(ours)
-        return Carried(own.spent + spent, own.uncertain + uncertain, own.sends)
+        return Carried(own.spent + before.spent, own.uncertain + before.uncertain, max(own.sends, before.sends))
 
     def rebuild(self, n: int) -> Rebuilt:
         """Request number `n`, built again. InputError where the record has none of that number."""

@@ -8,6 +8,7 @@
     result.json     how it ended, written last, atomically, once
     scores/         one file a scorer, by any later scorer too
 
+The folder appears with its manifest in it, all at once: before that it is made under another name beside its place.
 A line is handed to the system in one write before anything that depends on it happens, so a killed process loses none.
 A full disk is survived too: space for the last lines and the result is kept aside in `.aside` until it is needed.
 """
@@ -19,10 +20,10 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agentctl.base.errors import AgentctlError, InputError
+from agentctl.base.errors import AgentctlError, InputError, SetupError
 from agentctl.base.jsonio import write_atomically
 from agentctl.base.messages import ImageRef
 
@@ -33,6 +34,7 @@ from .models.protocol import RawReply
 from .secrets import Secrets
 
 _ASIDE = 1 << 20  # bytes kept for the lines of a reply that was paid for, the end, and the result
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 Listener = Callable[[Event], None]
 
@@ -44,8 +46,19 @@ class RecordFull(AgentctlError):
 class Record:
     """A record being written. One instance a folder; events may come from any thread."""
 
-    def __init__(self, folder: Path, manifest: bytes, secrets: Secrets, *, now: Callable[[], float]) -> None:
-        """Make `folder`, which must not exist, with its manifest. InputError where that can't be done."""
+    def __init__(
+        self,
+        folder: Path,
+        manifest: bytes,
+        secrets: Secrets,
+        *,
+        now: Callable[[], float],
+        first: Sequence[Event] = (),
+    ) -> None:
+        """Make `folder`, which must not exist, with its manifest and the events in `first`, or nothing at all.
+
+        InputError where something has that name already, SetupError where the disk does not take it.
+        """
         self.folder = folder
         self._secrets = secrets
         self._now = now
@@ -53,22 +66,22 @@ class Record:
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
         self._full = False
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            raise InputError("this record exists already", file=folder, remedy="give another folder") from None
-        except OSError as error:
-            raise InputError(f"can't make the record: {error.strerror}", file=folder) from None
-        try:
-            (folder / "outputs").mkdir()
-            self._set_aside()
-            write_atomically(folder / "manifest.json", secrets.cut_line(manifest))
-            self._events = os.open(
-                folder / "events.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
-            )
-        except OSError as error:
-            raise RecordFull(f"can't write the record: {error.strerror}", file=folder) from None
         self._size = 0
+        if os.path.lexists(folder):
+            raise exists_already(folder)
+        making = folder.with_name(f".{folder.name}.new")
+        try:
+            shutil.rmtree(making, ignore_errors=True)  # of a start that was killed
+            (making / "outputs").mkdir(parents=True)
+            _set_aside(making)
+            self._events = _open_events(making)
+            for event in first:
+                self._put(secrets.cut_line(encode(event)))
+            write_atomically(making / "manifest.json", secrets.cut_line(manifest))
+            making.rename(folder)
+        except OSError as error:
+            shutil.rmtree(making, ignore_errors=True)
+            raise SetupError(f"can't make the record: {error.strerror}", file=folder) from None
 
     @property
     def outputs(self) -> Path:
@@ -94,30 +107,26 @@ class Record:
 
     def _append(self, line: bytes) -> None:
         try:
-            self._write_whole(line)
+            self._put(line)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            if error.errno not in _FULL:
                 raise
             os.ftruncate(self._events, self._size)  # a line is whole or absent
             if self._full:
-                raise RecordFull("the disk is full", file=self.folder, remedy="free some space, then resume") from None
+                raise self._no_room(error) from None
             self._full = True
             (self.folder / ".aside").unlink(missing_ok=True)
             self._append(line)
-            return
-        self._size += len(line)
 
-    def _write_whole(self, line: bytes) -> None:
+    def _put(self, line: bytes) -> None:
         rest = memoryview(line)
         while rest:
             rest = rest[os.write(self._events, rest) :]
+        self._size += len(line)
 
-    def _set_aside(self) -> None:
-        aside = os.open(self.folder / ".aside", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.posix_fallocate(aside, 0, _ASIDE)
-        finally:
-            os.close(aside)
+    def _no_room(self, error: OSError | None = None) -> RecordFull:
+        why = "the disk is full" if error is None or error.errno == errno.ENOSPC else f"{error.strerror}"
+        return RecordFull(why, file=self.folder, remedy=f"make room, then: agentctl solve --resume {self.folder}")
 
     @property
     def disk_is_full(self) -> bool:
@@ -137,12 +146,15 @@ class Record:
         return (self.folder / "images" / ref.digest).read_bytes()
 
     def finish(self, result: bytes) -> None:
-        """Write `result.json`, once, and let go of the space kept aside."""
+        """Write `result.json`, once, and let go of the space kept aside. RecordFull where even that is too little."""
         path = self.folder / "result.json"
         if path.exists():
             raise AgentctlError("this record has a result already", file=path)
         (self.folder / ".aside").unlink(missing_ok=True)
-        write_atomically(path, self._secrets.cut_line(result))
+        try:
+            write_atomically(path, self._secrets.cut_line(result))
+        except OSError as error:
+            raise self._no_room(error) from None
 
     def close(self) -> None:
         """Let go of the file. The record stays as it is."""
@@ -158,7 +170,7 @@ class Record:
 
     def request(self, event: RequestSent) -> None:
         if self._full:
-            raise RecordFull("the disk is full", file=self.folder, remedy="free some space, then resume")
+            raise self._no_room()
         self.emit(Requested(sent=event))
 
     def reply(self, event: ReplyCame, raw: RawReply) -> None:
@@ -169,6 +181,32 @@ class Record:
 
     def note(self, event: Noted) -> None:
         self.emit(MoneyNoted(noted=event))
+
+
+def exists_already(folder: Path) -> InputError:
+    """A record is never written over."""
+    return InputError("exists already", file=folder, field="record", remedy="give another folder for the record")
+
+
+def add_event(folder: Path, event: Event) -> None:
+    """Add one event to a record whose writer is gone. A last line that a kill cut in half is cut off first."""
+    path = folder / "events.jsonl"
+    whole = path.read_bytes().rpartition(b"\n")
+    os.truncate(path, len(whole[0]) + len(whole[1]))
+    with path.open("ab", buffering=0) as events:
+        events.write(encode(event))
+
+
+def _set_aside(folder: Path) -> None:
+    aside = os.open(folder / ".aside", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(aside, 0, _ASIDE)
+    finally:
+        os.close(aside)
+
+
+def _open_events(folder: Path) -> int:
+    return os.open(folder / "events.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
 def monotonic() -> float:

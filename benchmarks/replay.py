@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 
 from agentctl.agents.manifest import AttemptResult, read_result
@@ -72,7 +71,7 @@ def play_again(
     record: Path,
     into: Path,
     *,
-    listener: Callable[[Decimal], Listener] | None = None,
+    listener: Listener | None = None,
     environment: Mapping[str, str],
     cancel: Cancel | None = None,
 ) -> Played:
@@ -96,7 +95,7 @@ def play_again(
             }
         ),
         cancel=cancel,
-        listener=listener(spec.limits.cost_usd) if listener else None,
+        listener=listener,
         environment=environment,
     )
     again = RecordReader(into)

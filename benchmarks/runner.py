@@ -5,29 +5,25 @@ Used by `solve`, by grids and by adapters alike. Nothing here changes the proces
 
 from __future__ import annotations
 
-import shutil
+import os
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentctl.agents.account import Account
 from agentctl.agents.asking import Asker, Asking, Resumed
 from agentctl.agents.ends import End, consequence
-from agentctl.agents.events import Carried as CarriedEvent
-from agentctl.agents.events import Ended, Note
+from agentctl.agents.events import Ended, Note, WentOn
 from agentctl.agents.history import FullHistory
 from agentctl.agents.loop import Ending, Loop
 from agentctl.agents.manifest import AttemptResult, Manifest, attempt_key, now, software, source_digest
-from agentctl.agents.models.journal import Carried
 from agentctl.agents.models.make import make_client
-from agentctl.agents.models.protocol import ModelClient, RawReply
+from agentctl.agents.models.protocol import ModelClient
 from agentctl.agents.protocols import PROTOCOLS
-from agentctl.agents.reading import RecordReader
-from agentctl.agents.record import Listener, Record, RecordFull, monotonic
-from agentctl.agents.recorded import recorded_replies
+from agentctl.agents.record import Listener, Record, RecordFull, add_event, exists_already, monotonic
 from agentctl.agents.secrets import Secrets
 from agentctl.agents.spec import AttemptSpec
 from agentctl.agents.state import State
@@ -35,7 +31,7 @@ from agentctl.agents.task import Collected, Score, Task
 from agentctl.agents.toolbox import make_tools
 from agentctl.agents.transcript import Transcript
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import InputError
+from agentctl.base.errors import AgentctlError, InputError, SetupError
 from agentctl.base.jsonio import digest, write_atomically
 from agentctl.base.messages import Message, Role, Text, ToolSpec
 from agentctl.prompts.compose import Prompt, compose
@@ -43,6 +39,8 @@ from agentctl.tools.sandbox.make import open_sandbox
 from agentctl.tools.sandbox.protocol import Sandbox
 from agentctl.tools.tool import Tool, ToolContext, spec_of
 
+from .resume import Before
+from .scratch import work_folder
 from .tasks import load_task
 
 
@@ -70,48 +68,27 @@ def run(
     """
     cancel = cancel or Cancel()
     task = load_task(spec.task)
-    before = Before.read(spec.resume_from)
-    client = make_client(spec.model, environment)
-    try:
+    with ExitStack() as stack:
+        folder = stack.enter_context(work_folder(spec.record))
+        if os.path.lexists(spec.record):
+            raise exists_already(spec.record)
+        if spec.resume_from is not None:
+            stack.enter_context(work_folder(spec.resume_from))  # nobody is at work on it, nor goes on from it too
+        client = make_client(spec.model, environment)
+        stack.callback(client.close)
+        before = Before.read(spec.resume_from, client.kind)
         account = Account(spec, client, before.carried, cancel)
-        with _fresh(spec.record.with_name(f".{spec.record.name}.work")) as scratch:
-            sandbox = open_sandbox(spec.sandbox, task.stage(scratch, spec.sandbox.kind), owner_env=environment)
-            try:
-                return _Attempt(spec, task, sandbox, client, account, before, cancel, Secrets(environment)).run(
-                    listener
-                )
-            finally:
-                sandbox.close()
-    finally:
-        client.close()
+        sandbox = _opened(spec, task, folder, environment)
+        stack.callback(sandbox.close)
+        return _Attempt(spec, task, sandbox, client, account, before, cancel, Secrets(environment)).run(listener)
 
 
-@dataclass(frozen=True)
-class Before:
-    """What an attempt goes on from: nothing, or a record that was cut off."""
-
-    record: Path | None = None
-    carried: Carried = field(default_factory=Carried)
-    replies: tuple[RawReply, ...] = ()
-
-    @classmethod
-    def read(cls, record: Path | None) -> Before:
-        if record is None:
-            return cls()
-        reader = RecordReader(record)
-        replies = tuple(reply for role, reply in recorded_replies(reader) if role == "main")
-        return cls(record, reader.books(), replies)
-
-
-@contextmanager
-def _fresh(folder: Path) -> Iterator[Path]:
-    """`folder`, new for the attempt and gone after it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+def _opened(spec: AttemptSpec, task: Task, folder: Path, environment: Mapping[str, str]) -> Sandbox:
+    """The task, staged, in a sandbox that stands."""
     try:
-        yield folder.resolve()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        return open_sandbox(spec.sandbox, task.stage(folder, spec.sandbox.kind), owner_env=environment)
+    except OSError as error:
+        raise SetupError(f"can't set up the attempt: {error.strerror}", file=error.filename or folder) from None
 
 
 class _Attempt:
@@ -142,9 +119,14 @@ class _Attempt:
     def run(self, listener: Listener | None) -> Outcome:
         prompt = self._prompt()
         manifest = self._manifest(prompt)
-        record = Record(self._spec.record, manifest.model_dump_json(indent=1).encode(), self._secrets, now=monotonic)
-        if listener:
-            record.listen(listener)
+        first = self._before.first_events()
+        record = Record(
+            self._spec.record,
+            manifest.model_dump_json(indent=1).encode(),
+            self._secrets,
+            now=monotonic,
+            first=first,
+        )
         transcript = Transcript(record, self._secrets)
         gateway = self._account.gateway(record)
         asker: Asker = Asking(gateway, transcript)
@@ -158,18 +140,27 @@ class _Attempt:
             )
         )
         try:
-            gateway.check_first_call("main", loop.history.render(state), loop.wire_tools)
-        except InputError:
+            first_request = loop.history.render(state)
+            if not self._before.replies:
+                gateway.check_first_call("main", first_request, loop.wire_tools)
+            if self._before.record is not None:
+                add_event(self._before.record, WentOn(record=str(self._spec.record.absolute())))
+        except (InputError, RecordFull, OSError) as error:
             record.discard()
-            raise
+            if isinstance(error, InputError):
+                raise
+            raise SetupError(f"can't begin the record: {error}", file=self._spec.record) from None
+        if listener:
+            for event in first:
+                listener(event)
+            record.listen(listener)
         try:
             ending = self._work(record, loop, state)
             result, deliverable = self._ended(record, manifest, loop, state, ending)
             record.finish(result.model_dump_json(indent=1).encode())
         finally:
             record.close()
-        follows = consequence(ending.end, because_uncertain=ending.because_uncertain)
-        scores = write_scores(record.folder, self._task, deliverable) if follows.score else ()
+        scores = () if result.infrastructure else write_scores(record.folder, self._task, deliverable)
         return Outcome(record.folder, result, scores)
 
     def _loop(self, record: Record, asker: Asker, transcript: Transcript) -> Loop:
@@ -199,11 +190,6 @@ class _Attempt:
     def _work(self, record: Record, loop: Loop, state: State) -> Ending:
         """Let the agent work until there is a reason to end."""
         try:
-            if self._before.record is not None:
-                carried = self._before.carried
-                record.emit(
-                    CarriedEvent(record=str(self._before.record), spent=carried.spent, uncertain=carried.uncertain)
-                )
             ending = loop.run(state)
         except Exception as error:  # a fault of ours is an end like any other: what was spent and done is kept
             ending = Ending(End.CRASH, f"{type(error).__name__}: {error}")
@@ -221,10 +207,17 @@ class _Attempt:
     ) -> tuple[AttemptResult, Path | None]:
         """Collect, close the sandbox, and sum up. Returns the record's last word, and the collected deliverable."""
         work_seconds = loop.work_seconds()
-        collected = self._collect(record)
+        failure = None
+        try:
+            collected = self._task.collect(self._sandbox, record.folder)
+        except Exception as error:  # a dead sandbox or a full disk must not cost the result
+            failure = f"can't collect what the agent left: {error}"
+            collected = Collected(deliverable=None, problem=failure)
         self._sandbox.close()  # before the result is written: what still runs inside may be what fills the disk
         found = collected.deliverable
         follows = consequence(ending.end, because_uncertain=ending.because_uncertain)
+        if failure and follows.counts:  # what the agent left is not known, so nothing is said of it
+            ending, follows = Ending(End.CRASH, failure), consequence(End.CRASH)
         result = AttemptResult(
             attempt_key=manifest.attempt_key,
             kind=manifest.kind,
@@ -241,12 +234,6 @@ class _Attempt:
             provenance=collected.provenance,
         )
         return result, found
-
-    def _collect(self, record: Record) -> Collected:
-        try:
-            return self._task.collect(self._sandbox, record.folder)
-        except Exception as error:  # a dead sandbox or a full disk must not cost the result
-            return Collected(deliverable=None, problem=f"{type(error).__name__}: {error}")
 
     def _specs(self) -> list[ToolSpec]:
         return [spec_of(tool) for tool in self._tools.values()]
@@ -279,7 +266,12 @@ def write_scores(record: Path, task: Task, deliverable: Path | None) -> tuple[Sc
     """Score a collected deliverable by all scorers of its benchmark, one file each below the record's scores/."""
     scores = task.score(deliverable)
     folder = record / "scores"
-    folder.mkdir(exist_ok=True)
-    for score in scores:
-        write_atomically(folder / f"{score.scorer}.json", score.model_dump_json(indent=1).encode())
+    try:
+        folder.mkdir(exist_ok=True)
+        for score in scores:
+            write_atomically(folder / f"{score.scorer}.json", score.model_dump_json(indent=1).encode())
+    except OSError as error:
+        raise AgentctlError(
+            f"can't write the scores: {error.strerror}", file=folder, remedy=f"later: agentctl score {record}"
+        ) from None
     return scores

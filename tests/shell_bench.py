@@ -27,6 +27,8 @@ from agentctl.tools.tool import ToolContext, ToolResult
 
 NAMES = {"json": json, "os": os, "unicodedata": unicodedata}
 KINDS = ("bubblewrap", "local")
+# Many of these tests wait for real limits: the second kind of sandbox is left out of the plain run.
+SLOWER_KINDS = (KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:]))
 
 
 class _NoDeliverable:

@@ -17,7 +17,18 @@ from agentctl.tools.tool import spec_of
 
 VARIABLES = {
     name: f"<{name}>"
-    for name in ("task_prompt", "questions", "capsule", "code", "data", "results", "reproducing", "report", "finish")
+    for name in (
+        "task_prompt",
+        "questions",
+        "capsule",
+        "code",
+        "data",
+        "results",
+        "reproducing",
+        "report",
+        "finish",
+        "also",
+    )
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell_bench import KINDS, Bench, bench, notice, output
+from shell_bench import KINDS, SLOWER_KINDS, Bench, bench, notice, output
 
 from agentctl.base.messages import Status
 from agentctl.tools.shell import Job
@@ -29,7 +29,7 @@ class Jobs:
         return self.tool.run(arguments, self.bench.context)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=SLOWER_KINDS)
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     with bench(tmp_path, request.param) as opened:
         yield opened

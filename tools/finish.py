@@ -46,7 +46,7 @@ class Finish:
 def described(deliverable: Deliverable, findings: list[Finding]) -> str:
     """The findings on `deliverable` as text for the agent, one a line."""
     lines = [
-        f"- {finding.where + ': ' if finding.where else ''}{finding.message}"
+        f"- {repr(finding.where) + ': ' if finding.where else ''}{finding.message}"
         + (f" Did you mean {finding.suggestion!r}?" if finding.suggestion else "")
         for finding in findings
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from agentctl.agents.task import Collected, Provenance, Score, TaskRef
 from agentctl.base.deliverable import Finding
 from agentctl.base.errors import InputError
+from agentctl.base.jsonio import write_atomically
 from agentctl.base.paths import resolve
 from agentctl.prompts.compose import TaskText
 from agentctl.tools.report_check import ReportCheck, check_at
@@ -24,6 +25,8 @@ __all__ = ["CapsuleTask", "ReportDeliverable", "task_digest"]
 
 REPORT = "report.json"
 KEPT_LIMIT = 16 << 20  # bytes; a report above SIZE_LIMIT can't be finished with, but is kept and scored up to here
+
+_ALSO = "The folders code, data and results are also at /code, /data and /results. "
 
 _FINISH = (
     "When the file holds an answer to every question, call the finish tool. "
@@ -119,6 +122,7 @@ class CapsuleTask:
                 "data": f"{home}/data",
                 "results": f"{home}/results",
                 "reproducing": f"{home}/{REPRODUCING}",
+                "also": _ALSO if any(mount.inside == "/code" for mount in workspace.mounts) else "",
                 "report": report_path(workspace),
                 "finish": _FINISH,
             },
@@ -142,7 +146,7 @@ class CapsuleTask:
         except (OSError, PathRefused) as error:
             return Collected(deliverable=None, problem=f"{path}: {error}")
         copy = folder / REPORT
-        copy.write_bytes(data)
+        write_atomically(copy, data)
         return Collected(deliverable=copy, provenance=self._provenance(data, sandbox.workspace))
 
     def _provenance(self, data: bytes, workspace: Workspace) -> tuple[Provenance, ...]:

@@ -120,8 +120,10 @@ class ShellProcess:
 
     def _save(self) -> str:
         """The line that reports folder and exported variables. Not by a file: rewriting one is slow."""
-        parts = rf"\builtin printf '{self._key} '; \builtin pwd; \builtin printf '\1'; \builtin export -p; \builtin printf '\0'"
-        return f"{{ {parts}; }} >&{RESULT_FD}"
+        key = rf"\builtin printf '{self._key} '"
+        return (
+            rf"{{ {key}; \builtin pwd; \builtin printf '\1'; \builtin export -p; \builtin printf '\0'; }} >&{RESULT_FD}"
+        )
 
     def _path(self, name: str) -> str:
         return shlex.quote(f"{self._inside}/{name}")

@@ -22,11 +22,11 @@ _COLOURS = {"✓": "green", "✗": "red", "⏱": "yellow"}
 
 
 class Live:
-    """Listens to a record and writes lines of the terminal's width."""
+    """Listens to a record and writes lines of the terminal's width, `header` before the first of them."""
 
-    def __init__(self, out: TextIO, *, cap: Decimal, width: int, colour: bool) -> None:
+    def __init__(self, out: TextIO, *, header: str, width: int, colour: bool) -> None:
         self._out = out
-        self._cap = cap
+        self._header = header
         self._width = width
         self._colour = colour
         self._spent = Decimal(0)
@@ -34,6 +34,9 @@ class Live:
         self._calls: dict[str, Call] = {}
 
     def __call__(self, event: Event) -> None:
+        if self._header:
+            self._write(self._header)
+            self._header = ""
         match event:
             case MessageAdded(message=Message(role=Role.ASSISTANT)):
                 self._said(event.message)

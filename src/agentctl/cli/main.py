@@ -67,3 +67,7 @@ def main(arguments: list[str] | None = None) -> Any:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:  # of a file or a disk
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"agentctl: {where}{error.strerror or error}", err=True)
+        sys.exit(1)

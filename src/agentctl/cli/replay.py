@@ -29,7 +29,7 @@ def command(record: Path, into: Path | None, json_out: bool) -> None:
     played = play_again(
         record,
         into or record.with_name(f"{record.name}.replay"),
-        listener=lambda cap: Live(sys.stderr, cap=cap, width=width, colour=colour),
+        listener=Live(sys.stderr, header=f"{record} · played again", width=width, colour=colour),
         environment=os.environ,
     )
     if json_out:

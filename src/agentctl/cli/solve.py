@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from agentctl.agents.manifest import read_manifest
 from agentctl.agents.scaffold import load_scaffold
@@ -19,11 +20,14 @@ from agentctl.agents.spec import AttemptSpec, Limits, Prices
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError
 from agentctl.benchmarks.corebench.locate import Located, locate
+from agentctl.benchmarks.resume import resumed
 from agentctl.benchmarks.runner import run
 
 from .live import Live, terminal
 from .outcome import as_json, as_text
 from .words import dollars
+
+_WITH_RESUME = {"--resume", "--record", "--require-correct", "--json"}
 
 
 class Dollars(click.ParamType[Decimal]):
@@ -99,7 +103,7 @@ def command(
         agentctl solve capsule-4810297
     """
     if resume is not None:
-        spec = _resumed(resume, record)
+        spec = _resumed(resume, record, click.get_current_context())
     else:
         if task is None:
             raise click.UsageError("name a TASK, for example: agentctl solve capsule-4810297")
@@ -129,13 +133,12 @@ def command(
 def _run(spec: AttemptSpec, *, require_correct: bool, json_out: bool) -> None:
     width, colour = terminal()
     model = spec.model.name
-    print(
+    header = (
         f"{spec.task.id} · {spec.task.level} · {spec.scaffold.name} · "
         + (f"recorded replies ({model.removeprefix('replay:')})" if model.startswith("replay:") else model)
-        + f" · cap {dollars(spec.limits.cost_usd)} · {spec.sandbox.kind}, network {spec.sandbox.network}",
-        file=sys.stderr,
+        + f" · cap {dollars(spec.limits.cost_usd)} · {spec.sandbox.kind}, network {spec.sandbox.network}"
     )
-    live = Live(sys.stderr, cap=spec.limits.cost_usd, width=width, colour=colour)
+    live = Live(sys.stderr, header=header, width=width, colour=colour)
     with _cancelled_by_signals() as cancel:
         outcome = run(spec, cancel=cancel, listener=live, environment=os.environ)
     click.echo(as_json(outcome) if json_out else as_text(outcome, width=width))
@@ -185,10 +188,17 @@ def _new_record(task: str, level: str) -> Path:
     return path
 
 
-def _resumed(resume: Path, record: Path | None) -> AttemptSpec:
-    spec = read_manifest(resume).spec
-    if (resume / "result.json").exists():
-        raise InputError("this attempt has ended; there is nothing to resume", file=resume, remedy="agentctl show it")
-    return spec.model_copy(
-        update={"resume_from": resume, "record": record or _new_record(spec.task.id, spec.task.level)}
-    )
+def _resumed(resume: Path, record: Path | None, context: click.Context) -> AttemptSpec:
+    given = {
+        parameter.opts[0]
+        for parameter in context.command.params
+        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+    }
+    if refused := sorted(given - _WITH_RESUME):
+        raise InputError(
+            "the attempt goes on with what it began with",
+            field=refused[0],
+            remedy=f"leave it out; beside --resume stand {', '.join(sorted(_WITH_RESUME - {'--resume'}))}",
+        )
+    task = read_manifest(resume).spec.task
+    return resumed(resume, record or _new_record(task.id, task.level))
