@@ -1,19 +1,25 @@
 """A warm parent for many attempts: `python -m agentctl.benchmarks.worker`.
 
 Specs come in on standard input, one JSON document a line; each is run in a process of its own, forked from this one,
-so that modules are loaded once. A line goes out as each ends: `{"record": ..., "exit": 0}`. Children hold the reading
-end of a pipe whose writing end only this process has: when it is gone, however that happened, each attempt ends itself,
-with its record whole and its sandbox closed. When standard input closes, running attempts are waited for.
+so that modules are loaded once. A line goes out as each ends: `{"record": ..., "exit": 0}`, the status as `solve` has
+it. When standard input closes, running attempts are waited for.
+
+Attempts hold the reading end of a pipe whose writing end only this process has: when that closes, however it happened,
+each attempt ends itself, with its record whole and its sandbox closed. It is closed on SIGINT and SIGTERM, and when
+nobody reads standard output any more.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
+import select
+import signal
 import sys
 import threading
 import traceback
+
+from pydantic import ValidationError
 
 from agentctl.agents.spec import AttemptSpec
 from agentctl.base.cancel import Cancel
@@ -22,6 +28,7 @@ from agentctl.base.errors import AgentctlError
 from .runner import run
 
 _GRACE = 20.0  # seconds an attempt has to end in order after its owner is gone
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 def watch_owner(pipe: int, cancel: Cancel) -> None:
@@ -37,12 +44,12 @@ def watch_owner(pipe: int, cancel: Cancel) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def attempt(line: str, pipe: int) -> int:
-    """Run the attempt whose spec is `line`. Returns an exit status."""
+def attempt(spec: AttemptSpec, pipe: int) -> int:
+    """Run the attempt. Returns an exit status."""
     cancel = Cancel()
     watch_owner(pipe, cancel)
     try:
-        outcome = run(AttemptSpec.model_validate_json(line), cancel=cancel, environment=os.environ)
+        outcome = run(spec, cancel=cancel, environment=os.environ)
     except AgentctlError as error:
         print(f"agentctl: {error}", file=sys.stderr)
         return error.exit_status
@@ -52,49 +59,100 @@ def attempt(line: str, pipe: int) -> int:
     return 1 if outcome.result.infrastructure else 0
 
 
-def serve() -> None:
-    """Read specs, fork, report, until standard input is closed and every attempt has ended."""
-    owner_reads, owner_writes = os.pipe()
-    children: dict[int, tuple[int, str]] = {}  # a child's pidfd, to its number and its record
-    selector = selectors.DefaultSelector()
-    selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
-    buffer = b""
-    reading = True
-    while reading or children:
-        for key, _ in selector.select():
-            if key.fd in children:
-                pid, record = children.pop(key.fd)
-                selector.unregister(key.fd)
-                os.close(key.fd)
-                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                print(json.dumps({"record": record, "exit": status}), flush=True)
-                continue
-            data = os.read(key.fd, 1 << 20)
-            if not data:
-                selector.unregister(key.fd)
-                reading = False
-            *lines, buffer = (buffer + data).split(b"\n")
-            for line in filter(None, lines):
-                pid = _forked(line.decode("utf-8"), owner_reads, owner_writes)
-                pidfd = os.pidfd_open(pid)
-                children[pidfd] = pid, str(json.loads(line)["record"])
-                selector.register(pidfd, selectors.EVENT_READ)
+class Server:
+    """Reads specs, forks, reports."""
 
+    def __init__(self) -> None:
+        self._owner_reads, self._owner_writes = os.pipe()
+        self._children: dict[int, tuple[int, str]] = {}  # a child's pidfd, to its number and its record
+        self._poll = select.poll()
+        self._reading = True
+        self._rest = b""
 
-def _forked(line: str, owner_reads: int, owner_writes: int) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        os.close(owner_writes)
-        sys.stdin.close()
-        status = attempt(line, owner_reads)
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+    def serve(self) -> None:
+        """Until standard input is closed and every attempt has ended."""
+        self._poll.register(sys.stdin.fileno(), select.POLLIN)
+        self._poll.register(sys.stdout.fileno(), 0)  # tells by itself that nobody reads
+        for number in _STOPS:
+            signal.signal(number, lambda *_: self._stop())
+        while self._reading or self._children:
+            for fd, _ in self._poll.poll():
+                if fd in self._children:
+                    self._ended(fd)
+                elif fd == sys.stdin.fileno() and self._reading:
+                    self._read()
+                elif fd == sys.stdout.fileno():
+                    self._poll.unregister(fd)
+                    self._stop()
+
+    def _stop(self) -> None:
+        """Take no more specs, and let the attempts end themselves."""
+        self._read_no_more()
+        if self._owner_writes >= 0:
+            os.close(self._owner_writes)
+            self._owner_writes = -1
+
+    def _read_no_more(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._poll.unregister(sys.stdin.fileno())
+
+    def _read(self) -> None:
+        data = os.read(sys.stdin.fileno(), 1 << 20)
+        *lines, self._rest = (self._rest + (data or b"\n")).split(b"\n")
+        if not data:
+            self._read_no_more()
+        for line in lines:
+            if line.strip():
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            spec = AttemptSpec.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            print(f"agentctl: standard input: {where}: {first['msg']}", file=sys.stderr)
+            self._tell(None, 2)
+            return
+        pid = self._fork(spec)
+        pidfd = os.pidfd_open(pid)
+        self._children[pidfd] = pid, str(spec.record)
+        self._poll.register(pidfd, select.POLLIN)
+
+    def _fork(self, spec: AttemptSpec) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        status = 1
+        try:
+            if self._owner_writes >= 0:
+                os.close(self._owner_writes)
+            for (
+                number
+            ) in _STOPS:  # a Ctrl-C is sent to all: the owner's pipe tells of it. Ignored, it would be so inside
+                signal.signal(number, lambda *_: None)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, sys.stdin.fileno())
+            os.dup2(nothing, sys.stdout.fileno())
+            status = attempt(spec, self._owner_reads)
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    def _ended(self, pidfd: int) -> None:
+        pid, record = self._children.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        self._tell(record, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    def _tell(self, record: str | None, status: int) -> None:
+        line = json.dumps({"record": record, "exit": status}) + "\n"
+        try:
+            os.write(sys.stdout.fileno(), line.encode())
+        except BrokenPipeError:
+            self._stop()
 
 
 if __name__ == "__main__":
-    serve()
+    Server().serve()
