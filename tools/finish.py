@@ -23,7 +23,10 @@ class Finish:
         self._check = check
         self._warned = False
         self.description = "Say that the task is done and end the work." + (
-            " First the form of the deliverable is checked (never whether it is right); what is wrong is told, and the work goes on." if check else ""
+            " First the form of the deliverable is checked (never whether it is right); what is wrong with it is told, "
+            "and the work goes on."
+            if check
+            else ""
         )
 
     def run(self, arguments: FinishArguments, context: ToolContext) -> ToolResult:

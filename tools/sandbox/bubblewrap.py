@@ -77,7 +77,7 @@ class BubblewrapSandbox(HostFolders):
             )
         scratch = self._workspace.scratch
         scratch.chmod(0o700)
-        prepare_home(scratch / "home")
+        prepare_home(scratch / "home", layout.inside_path())
         for name in ("init.py", "enter.py"):
             text = importlib.resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
             (scratch / name).write_text(text, encoding="utf-8")

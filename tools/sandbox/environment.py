@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -75,6 +76,11 @@ echo "There is no editor here. Give the text on the command line (git commit -m 
 exit 1
 """
 
+_PYTHON_SCRIPT = """\
+#!/bin/sh
+exec python3 "$@"
+"""
+
 
 def has_credentials(text: str) -> bool:
     """Whether `text` holds a URL with a user's name or password in it, or with a query that may be a key."""
@@ -104,11 +110,17 @@ def command_environment(
     }
 
 
-def prepare_home(home: Path) -> None:
-    """Make the private home at the host folder `home`: R's site profile and library, and the editor that says no."""
+def prepare_home(home: Path, path: tuple[str, ...] = SYSTEM_PATH) -> None:
+    """Make the private home at the host folder `home`: R's site profile and library, the editor that says no, and,
+    where `path` has only a `python3`, a `python`: half of all run scripts ask for it by that name."""
     for folder in (".local/bin", ".config/R", "R/library"):
         (home / folder).mkdir(parents=True, exist_ok=True)
     (home / ".config/R/Rprofile.site").write_text(_SITE_PROFILE, encoding="utf-8")
-    editor = home / ".local/bin" / NO_EDITOR
-    editor.write_text(_EDITOR_SCRIPT, encoding="utf-8")
-    editor.chmod(0o755)
+    _program(home / ".local/bin" / NO_EDITOR, _EDITOR_SCRIPT)
+    if shutil.which("python", path=":".join(path)) is None:
+        _program(home / ".local/bin/python", _PYTHON_SCRIPT)
+
+
+def _program(place: Path, script: str) -> None:
+    place.write_text(script, encoding="utf-8")
+    place.chmod(0o755)

@@ -18,6 +18,7 @@ CONTROL = "/run/agentctl"
 INIT = "/run/agentctl-init"
 
 # Writable places and the folders of the scratch folder behind them: on disk, so that they take no memory.
+CPUS = "/sys/devices/system/cpu"
 PRIVATE = {"/tmp": "tmp", "/var/tmp": "var-tmp", "/run": "run", HOME: "home", "/dev/shm": "shm"}
 SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # where programs expect that everyone may write
 PERMISSIONS = (0, 5, 0)  # releases of bubblewrap that brought an option
@@ -92,6 +93,7 @@ def layout(spec: SandboxSpec, workspace: Workspace, control: Mount, env: Mapping
     for folder in ("/etc", "/home", "/opt", "/var", "/var/lib", "/var/cache") if release >= PERMISSIONS else ():
         arguments += ["--perms", "0755", "--dir", folder]
     arguments += ["--dev", "/dev", "--proc", "/proc"]
+    arguments += ["--ro-bind-try", CPUS, CPUS]  # libraries count the processors there, and complain where they can't
     for inside, folder in PRIVATE.items():
         arguments += ["--bind", str(_folder(scratch / folder)), inside]
         if inside in SHARED:
