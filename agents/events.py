@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from agentctl.base.messages import Message, Status
+from agentctl.base.messages import Message, Status, ToolSpec
 from agentctl.base.values import Frozen, Usd
 
 from .ends import End
@@ -24,6 +24,13 @@ class MessageAdded(_Line):
     t: Literal["message"] = "message"
     n: int
     message: Message
+
+
+class ToolsOffered(_Line):
+    """The tools that requests from here on may carry, as the model is told of them."""
+
+    t: Literal["tools"] = "tools"
+    tools: tuple[ToolSpec, ...]
 
 
 class Requested(_Line):
@@ -99,7 +106,7 @@ class Ended(_Line):
 
 
 Event: TypeAlias = Annotated[
-    MessageAdded | Requested | Replied | Failed | MoneyNoted | Ran | Note | Carried | WentOn | Ended,
+    MessageAdded | ToolsOffered | Requested | Replied | Failed | MoneyNoted | Ran | Note | Carried | WentOn | Ended,
     Field(discriminator="t"),
 ]
 

@@ -15,7 +15,7 @@ from agentctl.tools.tool import ToolContext, ToolResult, spec_of
 
 from .asking import Asker
 from .ends import END_OF_FAULT, End
-from .events import Ran
+from .events import Ran, ToolsOffered
 from .history import History
 from .models.gateway import ModelFailed
 from .models.protocol import FinishReason
@@ -56,14 +56,15 @@ class Loop:
     work_seconds: Callable[[], float]
 
     def __post_init__(self) -> None:
-        specs = [spec_of(tool) for tool in self.tools.values()]
-        self.wire_tools = [tool_tree(spec) for spec in self.protocol.wire_tools(specs)]
+        self._offered = self.protocol.wire_tools([spec_of(tool) for tool in self.tools.values()])
+        self.wire_tools = [tool_tree(spec) for spec in self._offered]
         self._idle = 0
         self._repeats = 0
         self._last: object = None
 
     def run(self, state: State) -> Ending:
         """Take steps until one of them, a limit or a failure ends the attempt. `state` holds all that was done."""
+        self.record.emit(ToolsOffered(tools=self._offered))
         try:
             while True:
                 ending = self._limit_reached(state) or self._step(state)

@@ -10,15 +10,12 @@ from pathlib import Path
 from agentctl.base.errors import InputError
 from agentctl.base.jsonio import digest
 from agentctl.base.messages import Message, Result, Role
-from agentctl.tools.tool import spec_of
 
 from .events import Carried as CarriedEvent
-from .events import Event, Failed, MessageAdded, MoneyNoted, Ran, Replied, Requested, decode
+from .events import Event, Failed, MessageAdded, MoneyNoted, Ran, Replied, Requested, ToolsOffered, decode
 from .manifest import Manifest, read_manifest
 from .models.journal import Carried, Noted, ReplyCame, RequestSent, SendFailed, carried
 from .models.wire import encode, request_body, tool_tree
-from .protocols import PROTOCOLS
-from .toolbox import make_tools
 
 
 def read_events(record: Path) -> Iterator[Event]:
@@ -120,12 +117,12 @@ class RecordReader:
         if sent is None:
             last = max(self.requests, default=0)
             raise InputError(f"no request {n}; the last is {last}", file=self.folder, field="--request")
-        spec = self.manifest.spec
-        tools = make_tools(spec.scaffold, spec.limits)
-        specs = PROTOCOLS[spec.scaffold.protocol].wire_tools([spec_of(tools[name]) for name in sent.tools])
+        known = {tool.name: tool for event in self.events if isinstance(event, ToolsOffered) for tool in event.tools}
         numbers = [number for first, last in sent.messages for number in range(first, last + 1)]
         messages = [encode(self.messages[number], number, images=self._image) for number in numbers]
-        body = request_body(spec.model, messages, [tool_tree(each) for each in specs], sent.output_limit)
+        body = request_body(
+            self.manifest.spec.model, messages, [tool_tree(known[name]) for name in sent.tools], sent.output_limit
+        )
         return Rebuilt(sent, body)
 
     def _image(self, ref: object) -> bytes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentctl.base.messages import Call, Message, Opaque, Text
+from agentctl.base.messages import Call, Message, Opaque, Role, Text
 
-from .events import MessageAdded, Replied
+from .events import Ended, MessageAdded, Replied
 from .models.protocol import FinishReason, RawCall, RawReply
 from .reading import RecordReader
 
@@ -26,9 +26,20 @@ def raw_reply(message: Message) -> RawReply:
 def recorded_replies(reader: RecordReader) -> list[tuple[str, RawReply]]:
     """All replies of a record with the role of the model that gave them, in order."""
     replies: list[tuple[str, RawReply]] = []
+    silent: RawReply | None = None  # the last reply, as long as no message tells its words
     for event in reader.events:
-        if isinstance(event, MessageAdded) and event.message.role == "assistant":
-            replies.append(("main", raw_reply(event.message)))
-        elif isinstance(event, Replied) and event.helper is not None:
-            replies.append((event.came.role, event.helper))
+        match event:
+            case MessageAdded(message=Message(role=Role.ASSISTANT)):
+                replies.append(("main", raw_reply(event.message)))
+                silent = None
+            case Replied(helper=RawReply() as reply):
+                replies.append((event.came.role, reply))
+            case Replied():
+                silent = RawReply(parts=(), finish=event.came.finish)
+            case MessageAdded() | Ended():
+                if silent is not None:  # what came after it stands there, so it was empty
+                    replies.append(("main", silent))
+                silent = None
+            case _:
+                pass
     return replies

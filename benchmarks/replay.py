@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentctl.agents.ends import End
+from agentctl.agents.events import MessageAdded, Ran
 from agentctl.agents.manifest import AttemptResult, read_result
 from agentctl.agents.reading import RecordReader
 from agentctl.agents.record import Listener
-from agentctl.agents.state import calls_of
-from agentctl.agents.task import TaskRef
+from agentctl.agents.spec import Prices
+from agentctl.agents.task import Provenance, TaskRef
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError
 from agentctl.base.messages import Result, Role, Text
@@ -21,32 +22,12 @@ from agentctl.base.values import Frozen
 
 from .runner import Outcome, run
 from .tasks import current_ref
+from .volatile import Moment, settled
 
-_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-
-# What may differ from run to run without meaning anything. Everything else is a difference.
-VOLATILE: tuple[tuple[str, str], ...] = (
-    (r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?\b", "<time>"),
-    (rf"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} [ \d]\d \d\d:\d\d:\d\d( \w+)? \d{{4}}\b", "<time>"),
-    (rf"\b{_MONTH} [ \d]\d +(?:\d\d:\d\d|\d{{4}})\b", "<time>"),
-    (r"\b\d+(?:\.\d+)? ?(?:ms|s|sec|seconds|min|minutes)\b", "<duration>"),
-    (r"\b\d+m\d+(?:\.\d+)?s\b", "<duration>"),
-    (r"\b\d+(?:\.\d+)? ?[kMG]?B/s\b", "<rate>"),
-    (r"\b0x[0-9a-f]{6,16}\b", "<address>"),
-    (r"/tmp/[\w.-]*", "<temporary>"),
-    (r"^\[\d+\] \d+$", "<job>"),
-    (r"\bpid[ =:]*\d+\b", "<pid>"),
-    (r"^[bcdlps-][rwxsStT-]{9}[.+]? .*$", "<listing>"),
-    (r"^total \d+$", "<listing>"),
+# Ends that come from outside of the replies. An attempt that ended so ends in a replay when the replies do.
+_NOT_BY_REPLIES = frozenset(
+    (End.COST, End.TIME, End.CONTEXT, End.REFUSED, End.PROVIDER, End.SANDBOX, End.CANCELLED, End.CRASH)
 )
-_PATTERNS = [(re.compile(pattern, re.MULTILINE), mark) for pattern, mark in VOLATILE]
-
-
-def settled(text: str) -> str:
-    """`text` with what is volatile replaced by marks."""
-    for pattern, mark in _PATTERNS:
-        text = pattern.sub(mark, text)
-    return text.rstrip()
 
 
 class Difference(Frozen):
@@ -85,14 +66,10 @@ def play_again(
     if not reader.replies:
         raise InputError("this record holds no reply to play again", file=record)
     ref = current_ref(spec.task)
+    model = spec.model.model_copy(update={"name": f"replay:{record}", "api_base": None, "client": "auto"})
     outcome = run(
         spec.model_copy(
-            update={
-                "task": ref,
-                "model": spec.model.model_copy(update={"name": f"replay:{record}", "api_base": None, "client": "auto"}),
-                "record": into,
-                "resume_from": None,
-            }
+            update={"task": ref, "model": model, "prices": Prices(), "record": into, "resume_from": None},
         ),
         cancel=cancel,
         listener=listener,
@@ -102,22 +79,44 @@ def play_again(
     differences = [
         *_task_differences(spec.task, ref),
         *_result_differences(reader, again),
-        *_ending_differences(read_result(record), outcome.result),
+        *_ending_differences(reader, again),
     ]
     return Played(outcome, len(shown_results(reader)), tuple(differences))
 
 
-def shown_results(reader: RecordReader) -> dict[str, tuple[str, str]]:
-    """What the model was shown after each step: a name for the place, to the call and the text."""
-    calls = {call.id: f"{call.name} ({call.id})" for message in reader.replies for call in calls_of(message)}
-    shown: dict[str, tuple[str, str]] = {}
-    for number, message in reader.messages.items():
+@dataclass(frozen=True)
+class Shown:
+    """What the model was shown of a call, or of several at once, and how that ended."""
+
+    status: str
+    text: str
+    moment: Moment
+
+    @property
+    def settled(self) -> str:
+        return settled(self.text, self.moment)
+
+
+def shown_results(reader: RecordReader) -> dict[str, Shown]:
+    """What the model was shown after each step, by the place's name: the calls, or the message's number."""
+    shown: dict[str, Shown] = {}
+    ran: dict[str, str] = {}  # calls of the last reply that no message has answered yet
+    for event in reader.events:
+        if isinstance(event, Ran):
+            ran[event.call] = f"{event.name} ({event.call})"
+        if not isinstance(event, MessageAdded):
+            continue
+        moment = Moment(reader.manifest.created, event.at)
+        message = event.message
         for part in message.parts:
             if isinstance(part, Result):
+                place = ran.pop(part.call_id, part.call_id)
                 text = "\n".join(each.text for each in part.parts if isinstance(each, Text))
-                shown[calls.get(part.call_id, part.call_id)] = (part.status, text)
-        if message.role is Role.USER and number > 2:
-            shown[f"message {number}"] = ("", message.text())
+                shown[place] = Shown(part.status, text, moment)
+        if message.role is Role.USER and event.n > 2:
+            shown[", ".join(ran.values()) or f"message {event.n}"] = Shown("", message.text(), moment)
+        if message.role is Role.ASSISTANT:
+            ran.clear()
     return shown
 
 
@@ -130,17 +129,15 @@ def _task_differences(recorded: TaskRef, now: TaskRef) -> list[Difference]:
 def _result_differences(recorded: RecordReader, again: RecordReader) -> list[Difference]:
     before, after = shown_results(recorded), shown_results(again)
     differences: list[Difference] = []
-    for place, (status, text) in before.items():
-        if place not in after:
-            differences.append(Difference(where=place, what="was not reached", recorded=cut(text, 300)))
-            continue
-        status_now, text_now = after[place]
-        if status != status_now:
-            differences.append(
-                Difference(where=place, what=f"ended {status_now} instead of {status}", now=cut(text_now, 300))
-            )
-        elif settled(text) != settled(text_now):
-            was, is_now = _first_difference(settled(text), settled(text_now))
+    for place, then in before.items():
+        now = after.get(place)
+        if now is None:
+            differences.append(Difference(where=place, what="was not reached", recorded=cut(then.text, 300)))
+        elif then.status != now.status:
+            what = f"ended {now.status} instead of {then.status}"
+            differences.append(Difference(where=place, what=what, now=cut(now.text, 300)))
+        elif then.settled != now.settled:
+            was, is_now = _first_difference(then.settled, now.settled)
             differences.append(Difference(where=place, what="gave another result", recorded=was, now=is_now))
     return differences
 
@@ -154,23 +151,34 @@ def _first_difference(before: str, after: str) -> tuple[str, str]:
     return cut(before, 300), cut(after, 300)
 
 
-def _ending_differences(recorded: AttemptResult | None, now: AttemptResult) -> list[Difference]:
-    if recorded is None:
+def _ending_differences(recorded: RecordReader, again: RecordReader) -> list[Difference]:
+    before, after = read_result(recorded.folder), read_result(again.folder)
+    if before is None or after is None:
         return []
     differences: list[Difference] = []
-    if recorded.end != now.end:
-        differences.append(
-            Difference(where="the attempt", what=f"ended {now.end} instead of {recorded.end}", now=now.detail)
-        )
-    found = {each.name: each for each in now.provenance}
-    for each in recorded.provenance:
-        again = found.get(each.name)
-        kind = again.kind if again else "absent"
-        if each.kind in ("produced", "read") and kind != each.kind:
-            differences.append(
-                Difference(
-                    where=f"answer to {each.name!r}",
-                    what=f"was {each.kind} in {each.where}, and now is {kind}",
-                )
-            )
+    if before.end != after.end and not (after.end is End.PROVIDER and before.end in _NOT_BY_REPLIES):
+        what = f"ended {after.end} instead of {before.end}"
+        differences.append(Difference(where="the attempt", what=what, now=after.detail))
+    if before.deliverable_digest != after.deliverable_digest:
+        was, now = _first_difference(_deliverable(recorded, before), _deliverable(again, after))
+        where = before.deliverable or after.deliverable or "the deliverable"
+        differences.append(Difference(where=where, what="is another", recorded=was, now=now))
+    found = {each.name: each for each in after.provenance}
+    for each in before.provenance:
+        now_found = found.get(each.name)
+        if each.kind in ("produced", "read") and now_found != each:
+            what = f"was {_found(each)}, and now is {_found(now_found)}"
+            differences.append(Difference(where=f"answer to {each.name!r}", what=what))
     return differences
+
+
+def _deliverable(reader: RecordReader, result: AttemptResult) -> str:
+    if result.deliverable is None:
+        return f"(none{': ' + result.deliverable_problem if result.deliverable_problem else ''})"
+    return (reader.folder / result.deliverable).read_text(encoding="utf-8", errors="replace")
+
+
+def _found(provenance: Provenance | None) -> str:
+    if provenance is None:
+        return "absent"
+    return f"{provenance.kind} in {provenance.where}" if provenance.where else provenance.kind

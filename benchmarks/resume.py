@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from agentctl.agents.manifest import read_result
 from agentctl.agents.models.journal import Carried
 from agentctl.agents.models.protocol import Kind, RawReply
 from agentctl.agents.reading import RecordReader
+from agentctl.agents.record import add_event
 from agentctl.agents.recorded import recorded_replies
 from agentctl.agents.spec import AttemptSpec
 from agentctl.base.errors import InputError
+
+from .scratch import work_folder
 
 
 def resumed(record: Path, into: Path) -> AttemptSpec:
@@ -30,18 +34,23 @@ class Before:
     record: Path | None = None
     carried: Carried = field(default_factory=Carried)
     replies: tuple[RawReply, ...] = ()  # of the main model, to be given again
+    claim: ExitStack = field(default_factory=ExitStack)  # nobody else is at work on the record, or goes on from it
 
     @classmethod
-    def read(cls, record: Path | None, kind: Kind) -> Before:
-        """What stands in `record`. `kind` of the model that goes on: recordings and scripts begin anew, at no cost.
+    def claimed(cls, record: Path | None, kind: Kind, stack: ExitStack) -> Before:
+        """What stands in `record`, which is this attempt's alone until it is handed over or `stack` is closed.
 
-        InputError where there is nothing to go on from: it ended by its own doing, or another attempt went on already.
+        `kind` of the model that goes on: recordings and scripts begin anew, at no cost. InputError where there is
+        nothing to go on from: it ended by its own doing, or another attempt is at work on it or went on already.
         """
         if record is None:
             return cls()
+        claim = stack.enter_context(ExitStack())
+        claim.enter_context(work_folder(record))
         reader = RecordReader(record)
         _check_unfinished(reader)
-        return cls(record, reader.books(), tuple(_replies(reader)) if kind in ("live", "human") else ())
+        replies = tuple(_replies(reader)) if kind in ("live", "human") else ()
+        return cls(record, reader.books(), replies, claim)
 
     def first_events(self) -> tuple[Event, ...]:
         """What the new record begins with, so that at no moment it exists without what was spent before."""
@@ -49,6 +58,12 @@ class Before:
             return ()
         books = self.carried
         return (CarriedEvent(record=str(self.record), spent=books.spent, uncertain=books.uncertain, sends=books.sends),)
+
+    def hand_over(self, record: Path) -> None:
+        """Say in the old record that the new one, which stands, goes on from it."""
+        if self.record is not None:
+            add_event(self.record, WentOn(record=str(record.absolute())))
+        self.claim.close()
 
 
 def _check_unfinished(reader: RecordReader) -> None:
@@ -58,7 +73,7 @@ def _check_unfinished(reader: RecordReader) -> None:
         raise InputError(
             f"this attempt has ended ({result.end}): there is nothing to resume",
             file=record,
-            remedy=f"agentctl show {record}",
+            remedy=f"agentctl show {record}" if (record / "scores").exists() else f"agentctl score {record}",
         )
     for later in (Path(event.record) for event in reader.events if isinstance(event, WentOn)):
         if later.exists():

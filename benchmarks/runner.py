@@ -16,14 +16,14 @@ from typing import Any
 from agentctl.agents.account import Account
 from agentctl.agents.asking import Asker, Asking, Resumed
 from agentctl.agents.ends import End, consequence
-from agentctl.agents.events import Ended, Note, WentOn
+from agentctl.agents.events import Ended, Note
 from agentctl.agents.history import FullHistory
 from agentctl.agents.loop import Ending, Loop
 from agentctl.agents.manifest import AttemptResult, Manifest, attempt_key, now, software, source_digest
 from agentctl.agents.models.make import make_client
 from agentctl.agents.models.protocol import ModelClient
 from agentctl.agents.protocols import PROTOCOLS
-from agentctl.agents.record import Listener, Record, RecordFull, add_event, exists_already, monotonic
+from agentctl.agents.record import Listener, Record, RecordFull, exists_already, monotonic
 from agentctl.agents.secrets import Secrets
 from agentctl.agents.spec import AttemptSpec
 from agentctl.agents.state import State
@@ -72,11 +72,9 @@ def run(
         folder = stack.enter_context(work_folder(spec.record))
         if os.path.lexists(spec.record):
             raise exists_already(spec.record)
-        if spec.resume_from is not None:
-            stack.enter_context(work_folder(spec.resume_from))  # nobody is at work on it, nor goes on from it too
         client = make_client(spec.model, environment)
         stack.callback(client.close)
-        before = Before.read(spec.resume_from, client.kind)
+        before = Before.claimed(spec.resume_from, client.kind, stack)
         account = Account(spec, client, before.carried, cancel)
         sandbox = _opened(spec, task, folder, environment)
         stack.callback(sandbox.close)
@@ -143,8 +141,7 @@ class _Attempt:
             first_request = loop.history.render(state)
             if not self._before.replies:
                 gateway.check_first_call("main", first_request, loop.wire_tools)
-            if self._before.record is not None:
-                add_event(self._before.record, WentOn(record=str(self._spec.record.absolute())))
+            self._before.hand_over(self._spec.record)
         except (InputError, RecordFull, OSError) as error:
             record.discard()
             if isinstance(error, InputError):

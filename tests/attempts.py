@@ -142,6 +142,20 @@ class Worker:
         return [int(number) for number in text.split()]
 
 
+def agentctl(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line. Options as of subprocess.run; a variable of `env` adds to the environment."""
+    env = {**os.environ, **options.pop("env", {})}
+    return subprocess.run(
+        [sys.executable, "-m", "agentctl", *map(str, arguments)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=options.pop("timeout", 120),
+        **options,
+    )
+
+
 def wait_for(look: Any, *, seconds: float) -> Any:
     """What `look` gives once it is something; fails when the time is over first."""
     deadline = time.monotonic() + seconds
@@ -189,5 +203,7 @@ def check_solved(record: Path) -> None:
     result = read_result(record)
     assert result is not None
     assert (result.end, result.infrastructure) == ("finished", False), result.detail
+    if not (record / "scores" / "corebench.json").exists():  # killed between its result and its score
+        assert agentctl("score", record).returncode == 0
     score = json.loads((record / "scores" / "corebench.json").read_text(encoding="utf-8"))
     assert score["solved"] is True, score

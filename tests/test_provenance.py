@@ -380,7 +380,7 @@ def test_a_task_that_changed_is_not_loaded(ref: TaskRef) -> None:
 def test_the_prompt_tells_the_questions_to_the_letter_and_no_answer(ref: TaskRef, tmp_path: Path, level: Level) -> None:
     (Path(ref.source) / "REPRODUCING.md").write_text("docker run")
     task = CapsuleTask.current(ref.model_copy(update={"level": str(level)}))
-    text = compose("system/plain.md", task.text(task.stage(tmp_path / "attempt", "bubblewrap"))).task
+    text = compose("system/plain.md", task.text(task.stage(tmp_path / "attempt", "bubblewrap")), network="none").task
     for question in (PERIOD, COUNT, LABEL):
         assert json.dumps(question) in text
     assert "/workspace/report.json" in text and f"/workspace/{ID}" in text

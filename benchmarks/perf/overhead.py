@@ -40,6 +40,7 @@ def measure(driver: str, steps: int) -> Run:
     """Run one client through `steps` steps."""
     server = ModelServer(steps, COMMAND)
     environment = {**os.environ, "OPENAI_API_KEY": "none-needed", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start compiles our modules anew, as no user's does
     with tempfile.TemporaryDirectory(prefix="agentctl-perf-") as folder:
         command = [sys.executable, "-m", "agentctl.benchmarks.perf.drivers", driver, server.url, str(steps), folder]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=folder)
