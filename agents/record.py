@@ -16,11 +16,13 @@ A full disk is survived too: space for the last lines and the result is kept asi
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from agentctl.base.errors import AgentctlError, InputError, SetupError
@@ -75,6 +77,7 @@ class Record:
             (making / "outputs").mkdir(parents=True)
             _set_aside(making)
             self._events = _open_events(making)
+            _lock(self._events)
             for event in first:
                 self._put(secrets.cut_line(encode(event)))
             write_atomically(making / "manifest.json", secrets.cut_line(manifest))
@@ -188,13 +191,39 @@ def exists_already(folder: Path) -> InputError:
     return InputError("exists already", file=folder, field="record", remedy="give another folder for the record")
 
 
-def add_event(folder: Path, event: Event) -> None:
-    """Add one event to a record whose writer is gone. A last line that a kill cut in half is cut off first."""
+@contextmanager
+def claimed(folder: Path) -> Iterator[Callable[[Event], None]]:
+    """Take over a record whose writer is gone; what is given adds an event to it.
+
+    InputError where its writer is at work, or somebody else took it over. A last line cut in half goes when one is
+    added.
+    """
     path = folder / "events.jsonl"
-    whole = path.read_bytes().rpartition(b"\n")
-    os.truncate(path, len(whole[0]) + len(whole[1]))
-    with path.open("ab", buffering=0) as events:
-        events.write(encode(event))
+    try:
+        events = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(f"can't be gone on from: {error.strerror}", file=path) from None
+    try:
+        if not _lock(events):
+            raise InputError("an attempt is at work on it", file=folder, remedy="wait for its end")
+
+        def add(event: Event) -> None:
+            before, line_feed, _ = path.read_bytes().rpartition(b"\n")
+            os.ftruncate(events, len(before) + len(line_feed))
+            os.pwrite(events, encode(event), len(before) + len(line_feed))
+
+        yield add
+    finally:
+        os.close(events)
+
+
+def _lock(events: int) -> bool:
+    """Whether the lock could be had that says who writes a record. It goes with the process, however that ends."""
+    try:
+        fcntl.flock(events, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _set_aside(folder: Path) -> None:

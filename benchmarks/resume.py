@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentctl.agents.events import Carried as CarriedEvent
 from agentctl.agents.events import Event, WentOn
-from agentctl.agents.manifest import read_result
+from agentctl.agents.manifest import read_manifest, read_result
 from agentctl.agents.models.journal import Carried
 from agentctl.agents.models.protocol import Kind, RawReply
 from agentctl.agents.reading import RecordReader
-from agentctl.agents.record import add_event
+from agentctl.agents.record import claimed
 from agentctl.agents.recorded import recorded_replies
 from agentctl.agents.spec import AttemptSpec
-from agentctl.base.errors import InputError
+from agentctl.base.errors import InputError, SetupError
 
 from .scratch import work_folder
 
 
 def resumed(record: Path, into: Path) -> AttemptSpec:
     """The spec of an attempt that goes on in `into` from where the one in `record` was cut off."""
-    spec = RecordReader(record).manifest.spec
+    spec = read_manifest(record).spec
     return spec.model_copy(update={"resume_from": record.absolute(), "record": into})
 
 
@@ -34,36 +34,42 @@ class Before:
     record: Path | None = None
     carried: Carried = field(default_factory=Carried)
     replies: tuple[RawReply, ...] = ()  # of the main model, to be given again
-    claim: ExitStack = field(default_factory=ExitStack)  # nobody else is at work on the record, or goes on from it
+    add: Callable[[Event], None] = lambda event: None  # to the record that was cut off
 
     @classmethod
-    def claimed(cls, record: Path | None, kind: Kind, stack: ExitStack) -> Before:
-        """What stands in `record`, which is this attempt's alone until it is handed over or `stack` is closed.
+    @contextmanager
+    def claimed(cls, record: Path | None, kind: Kind) -> Iterator[Before]:
+        """What stands in `record`, which nobody else writes, or goes on from, meanwhile.
 
         `kind` of the model that goes on: recordings and scripts begin anew, at no cost. InputError where there is
         nothing to go on from: it ended by its own doing, or another attempt is at work on it or went on already.
         """
         if record is None:
-            return cls()
-        claim = stack.enter_context(ExitStack())
-        claim.enter_context(work_folder(record))
+            yield cls()
+            return
+        read_manifest(record)
         reader = RecordReader(record)
-        _check_unfinished(reader)
-        replies = tuple(_replies(reader)) if kind in ("live", "human") else ()
-        return cls(record, reader.books(), replies, claim)
+        with claimed(record) as add:
+            _check_unfinished(reader)
+            with work_folder(record):
+                pass  # what was killed left it
+            replies = tuple(_replies(reader)) if kind in ("live", "human") else ()
+            yield cls(record, reader.books(), replies, add)
 
-    def first_events(self) -> tuple[Event, ...]:
-        """What the new record begins with, so that at no moment it exists without what was spent before."""
+    def hand_over(self, record: Path) -> tuple[Event, ...]:
+        """Say in the old record who goes on from it. Returns what the new record begins with.
+
+        To be called before the new one stands: so no record that stands lacks what was spent before, and none that was
+        gone on from looks as if it were not.
+        """
         if self.record is None:
             return ()
+        try:
+            self.add(WentOn(record=str(record.absolute())))
+        except OSError as error:
+            raise SetupError(f"can't be gone on from: {error.strerror}", file=self.record) from None
         books = self.carried
         return (CarriedEvent(record=str(self.record), spent=books.spent, uncertain=books.uncertain, sends=books.sends),)
-
-    def hand_over(self, record: Path) -> None:
-        """Say in the old record that the new one, which stands, goes on from it."""
-        if self.record is not None:
-            add_event(self.record, WentOn(record=str(record.absolute())))
-        self.claim.close()
 
 
 def _check_unfinished(reader: RecordReader) -> None:

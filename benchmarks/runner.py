@@ -74,7 +74,7 @@ def run(
             raise exists_already(spec.record)
         client = make_client(spec.model, environment)
         stack.callback(client.close)
-        before = Before.claimed(spec.resume_from, client.kind, stack)
+        before = stack.enter_context(Before.claimed(spec.resume_from, client.kind))
         account = Account(spec, client, before.carried, cancel)
         sandbox = _opened(spec, task, folder, environment)
         stack.callback(sandbox.close)
@@ -117,14 +117,9 @@ class _Attempt:
     def run(self, listener: Listener | None) -> Outcome:
         prompt = self._prompt()
         manifest = self._manifest(prompt)
-        first = self._before.first_events()
-        record = Record(
-            self._spec.record,
-            manifest.model_dump_json(indent=1).encode(),
-            self._secrets,
-            now=monotonic,
-            first=first,
-        )
+        first = self._before.hand_over(self._spec.record)
+        encoded = manifest.model_dump_json(indent=1).encode()
+        record = Record(self._spec.record, encoded, self._secrets, now=monotonic, first=first)
         transcript = Transcript(record, self._secrets)
         gateway = self._account.gateway(record)
         asker: Asker = Asking(gateway, transcript)
@@ -141,12 +136,12 @@ class _Attempt:
             first_request = loop.history.render(state)
             if not self._before.replies:
                 gateway.check_first_call("main", first_request, loop.wire_tools)
-            self._before.hand_over(self._spec.record)
-        except (InputError, RecordFull, OSError) as error:
+        except InputError:
             record.discard()
-            if isinstance(error, InputError):
-                raise
-            raise SetupError(f"can't begin the record: {error}", file=self._spec.record) from None
+            raise
+        except RecordFull:
+            record.discard()
+            raise SetupError("the disk is full", file=record.folder, remedy="make room") from None
         if listener:
             for event in first:
                 listener(event)

@@ -129,7 +129,12 @@ class Worker:
         before = set(self.children())
         self.stdin.write(attempt.model_dump_json().encode() + b"\n")
         self.stdin.flush()
-        return wait_for(lambda: next(iter(set(self.children()) - before), None), seconds=20)
+
+        def look() -> int | None:
+            assert self.process.poll() is None, self.process.communicate()
+            return next(iter(set(self.children()) - before), None)
+
+        return int(wait_for(look, seconds=30))
 
     def told(self) -> dict[str, Any]:
         """The next line that it tells."""
