@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from agentctl.base.errors import AgentctlError
 from agentctl.base.values import Frozen
 from agentctl.tools.sandbox.make import open_sandbox
 from agentctl.tools.sandbox.protocol import Guarantee, Mount, SandboxSpec, Workspace
+
+from .live import terminal
 
 State: TypeAlias = Literal["ok", "missing", "note"]
 
@@ -37,12 +40,14 @@ class Check(Frozen):
 def command(json_out: bool) -> None:
     """Look at this machine. Exit status 1 when an attempt could not be run on it."""
     checks = list(_checks())
+    width = max(60, terminal(sys.stdout)[0])
     if json_out:
         click.echo(json.dumps([check.model_dump() for check in checks], ensure_ascii=False, indent=1))
     else:
         for check in checks:
             mark = {"ok": "✓", "missing": "✗", "note": "·"}[check.state]
-            click.echo(f"{mark} {check.name:<22} {check.told}")
+            first, *rest = textwrap.wrap(check.told, width - 25)
+            click.echo("\n".join([f"{mark} {check.name:<22} {first}", *(" " * 25 + line for line in rest)]))
     sys.exit(1 if any(check.state == "missing" for check in checks) else 0)
 
 
