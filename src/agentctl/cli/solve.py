@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -19,9 +18,10 @@ from agentctl.agents.scaffold import load_scaffold
 from agentctl.agents.spec import AttemptSpec, Limits, Prices
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError
-from agentctl.benchmarks.corebench.locate import Located, locate
+from agentctl.benchmarks.corebench.locate import locate
 from agentctl.benchmarks.resume import resumed
 from agentctl.benchmarks.runner import run
+from agentctl.benchmarks.solving import default_model, new_record
 
 from .live import Live, terminal
 from .outcome import as_json, as_text
@@ -113,7 +113,7 @@ def command(
                 "task": located.ref,
                 "scaffold": load_scaffold(scaffold),
                 "model": {
-                    "name": _model(model, located),
+                    "name": model or default_model(located, os.environ),
                     "api_base": api_base,
                     "client": client,
                     "temperature": temperature,
@@ -124,7 +124,7 @@ def command(
                 "limits": Limits(cost_usd=cap, steps=steps, seconds=work_time),
                 "prices": Prices(lines=price, file=prices),
                 "sandbox": {"kind": sandbox, "network": network, "memory_mb": memory},
-                "record": record or _new_record(located.ref.id, located.ref.level),
+                "record": record or new_record(located.ref.id, located.ref.level),
             }
         )
     _run(spec, require_correct=require_correct, json_out=json_out)
@@ -164,30 +164,6 @@ def _cancelled_by_signals() -> Iterator[Cancel]:
             signal.signal(number, handler)
 
 
-def _model(given: str | None, located: Located) -> str:
-    name = given or os.environ.get("AGENTCTL_MODEL")
-    if name:
-        return name
-    if located.recording:
-        return f"replay:{located.recording}"
-    raise InputError(
-        "no model is given",
-        field="--model",
-        remedy=f"export OPENAI_API_KEY=... ; agentctl solve {located.ref.id} --model openai/gpt-5",
-    )
-
-
-def _new_record(task: str, level: str) -> Path:
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{task}-{level}-{stamp}"
-    n = 1
-    path = base
-    while path.exists():
-        n += 1
-        path = base.with_name(f"{base.name}-{n}")
-    return path
-
-
 def _resumed(resume: Path, record: Path | None, context: click.Context) -> AttemptSpec:
     given = {
         parameter.opts[0]
@@ -201,4 +177,4 @@ def _resumed(resume: Path, record: Path | None, context: click.Context) -> Attem
             remedy=f"leave it out; beside --resume stand {', '.join(sorted(_WITH_RESUME - {'--resume'}))}",
         )
     task = read_manifest(resume).spec.task
-    return resumed(resume, record or _new_record(task.id, task.level))
+    return resumed(resume, record or new_record(task.id, task.level))
