@@ -37,8 +37,8 @@ def solve(
 ) -> Outcome:
     """Run an agent on the capsule `task` (an id, or the beginning of one) and return what it left.
 
-    `model` is a name as after --model, or a ModelSpec; None takes `AGENTCTL_MODEL`, or a shipped recording. `environment`
-    is where keys are taken from, the process's own by default. Raises InputError or SetupError where the attempt can't
+    `model` is a name as after --model, or a ModelSpec; None takes `AGENTCTL_MODEL`, or a shipped recording. Keys are
+    taken from `environment`, by default the process's own. Raises InputError or SetupError where the attempt can't
     start; how it went is in the outcome.
     """
     environment = os.environ if environment is None else environment
@@ -58,7 +58,7 @@ def solve(
 
 
 def default_model(located: Located, environment: Mapping[str, str]) -> str:
-    """The model where none is named: `AGENTCTL_MODEL`, else the shipped recording of the task. InputError without both."""
+    """The model where none is named: `AGENTCTL_MODEL`, else the task's shipped recording. InputError without both."""
     name = environment.get("AGENTCTL_MODEL")
     if name:
         return name

@@ -165,6 +165,9 @@ VOLATILE = (
     Volatile("address of a Python object", r"(?<= at )0x[0-9a-f]{6,16}(?=>)", "<address>"),
     Volatile("address of an R object", r"<(environment|bytecode|pointer): 0x[0-9a-f]{6,16}>", r"<\1: <address>>"),
     Volatile(
+        "folder of an attempt in the sandbox local", r"/(?:[^\s/:'\"]+/)*\.[^\s/:]+\.work(?=/workspace\b)", "<work>"
+    ),
+    Volatile(
         "temporary name",
         r"(?P<folder>/(?:var/)?tmp/)(?:tmp[a-z0-9_]{8}|tmp\.[A-Za-z0-9]{10}|Rtmp[A-Za-z0-9]{6}|pip-[a-z-]+-[a-z0-9_]{8})(?![\w-])",
         r"\g<folder><temporary>",

@@ -16,7 +16,6 @@ def write(path: Path, data: bytes) -> None:
     The file is not emptied first, as some file systems then wait for the disk.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         fd = _open(path)
         try:
             rest = memoryview(data)
@@ -37,6 +36,9 @@ def _open(path: Path) -> int:
         if stat.S_ISREG(info.st_mode) and info.st_nlink == 1:
             return fd
         os.close(fd)
+    except FileNotFoundError:  # the folder is gone
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
     except OSError:  # a link, a folder, a pipe that nobody reads
         pass
     path.rename(path.with_name(f"moved-{secrets.token_hex(4)}"))

@@ -27,7 +27,11 @@ class Moment:
 
     @classmethod
     def now(cls) -> Moment:
-        last_pid = int(Path("/proc/loadavg").read_bytes().rsplit(b" ", 1)[1])
+        fd = os.open("/proc/loadavg", os.O_RDONLY)  # a third of the time that a file object takes
+        try:
+            last_pid = int(os.read(fd, 256).rsplit(b" ", 1)[1])
+        finally:
+            os.close(fd)
         return cls(time.clock_gettime_ns(time.CLOCK_BOOTTIME) * TICKS // 1_000_000_000, last_pid)
 
     def before(self, process: Process) -> bool:

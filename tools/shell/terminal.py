@@ -21,6 +21,7 @@ CHUNK = 1 << 16
 # Linux's, which the module termios does not name.
 TIOCSPTLCK = 0x40045431
 TIOCGPTN = 0x80045430
+SIZE = struct.pack("HHHH", ROWS, COLUMNS, 0, 0)
 
 
 @dataclass
@@ -51,13 +52,16 @@ class Terminal:
             self.fd = -1
 
 
-def set_plain(fd: int) -> None:
-    """Make the terminal pass output as it is printed: no echo, no carriage returns put in."""
-    iflag, oflag, cflag, lflag, ispeed, ospeed, cc = termios.tcgetattr(fd)
-    lflag &= ~(termios.ECHO | termios.ECHONL)
-    oflag &= ~termios.ONLCR
-    termios.tcsetattr(fd, termios.TCSANOW, [iflag, oflag, cflag, lflag, ispeed, ospeed, cc])
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+def pass_line_ends(fd: int) -> None:
+    """Make the terminal pass line ends as they are printed: no carriage returns put in."""
+    iflag, oflag, *others = termios.tcgetattr(fd)
+    termios.tcsetattr(fd, termios.TCSANOW, [iflag, oflag & ~termios.ONLCR, *others])
+
+
+def number_of(fd: int) -> int:
+    """Which one it is in its folder of terminals. `fd` is the harness's side."""
+    (number,) = struct.unpack("i", fcntl.ioctl(fd, TIOCGPTN, bytes(4)))
+    return int(number)
 
 
 class Terminals:
@@ -84,10 +88,11 @@ class Terminals:
             if os.fstat(fd).st_rdev != PTMX:
                 raise SandboxError("the sandbox has no terminals: /dev/pts/ptmx is something else")
             fcntl.ioctl(fd, TIOCSPTLCK, struct.pack("i", 0))
-            (number,) = struct.unpack("i", fcntl.ioctl(fd, TIOCGPTN, bytes(4)))
+            number = number_of(fd)
             # For writing alone: a pager that looks for a keyboard behind its output finds none, and ends.
             os.chmod(str(number), 0o200, dir_fd=self._folder)
-            set_plain(fd)
+            pass_line_ends(fd)
+            fcntl.ioctl(fd, termios.TIOCSWINSZ, SIZE)
         except BaseException:
             os.close(fd)
             raise

@@ -43,7 +43,8 @@ def command(record: Path, into: Path | None, json_out: bool) -> None:
         for difference in played.differences:
             click.echo(f"✗ {difference.where}: {difference.what}")
             for side, text in (("recorded", difference.recorded), ("now", difference.now)):
-                click.echo("\n".join(f"    {side:<9}{line}" for line in text.splitlines()))
+                for line in text.splitlines():
+                    click.echo(f"    {side:<9}{line}")
         verdict = f"differs in {count(len(played.differences), 'place')}" if played.differences else "the same"
         click.echo(f"{record}: {verdict} ({count(played.compared, 'tool result')} compared)")
     sys.exit(1 if played.differences else 0)
