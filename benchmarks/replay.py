@@ -163,12 +163,11 @@ def _ending_differences(recorded: RecordReader, again: RecordReader) -> list[Dif
         was, now = _first_difference(_deliverable(recorded, before), _deliverable(again, after))
         where = before.deliverable or after.deliverable or "the deliverable"
         differences.append(Difference(where=where, what="is another", recorded=was, now=now))
-    found = {each.name: each for each in after.provenance}
+    found = {each.name: _found(each, again) for each in after.provenance}
     for each in before.provenance:
-        now_found = found.get(each.name)
-        if each.kind in ("produced", "read") and now_found != each:
-            what = f"was {_found(each)}, and now is {_found(now_found)}"
-            differences.append(Difference(where=f"answer to {each.name!r}", what=what))
+        was, now = _found(each, recorded), found.get(each.name, "absent")
+        if each.kind in ("produced", "read") and was != now:
+            differences.append(Difference(where=f"answer to {each.name!r}", what=f"was {was}, and now is {now}"))
     return differences
 
 
@@ -178,7 +177,7 @@ def _deliverable(reader: RecordReader, result: AttemptResult) -> str:
     return (reader.folder / result.deliverable).read_text(encoding="utf-8", errors="replace")
 
 
-def _found(provenance: Provenance | None) -> str:
-    if provenance is None:
-        return "absent"
-    return f"{provenance.kind} in {provenance.where}" if provenance.where else provenance.kind
+def _found(provenance: Provenance, reader: RecordReader) -> str:
+    if provenance.where is None:
+        return provenance.kind
+    return f"{provenance.kind} in {settled(provenance.where, Moment(reader.manifest.created, 0))}"
