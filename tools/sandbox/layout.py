@@ -35,7 +35,8 @@ ETC = (
     *("protocols", "services", "rpc", "localtime", "timezone", "locale.alias", "locale.conf", "terminfo", "inputrc"),
     *("os-release", "debian_version", "lsb-release", "redhat-release", "dpkg", "login.defs", "shells", "mime.types"),
     *("magic", "fonts", "R", "java-*-openjdk", "java", "perl", "python3*", "texmf", "ImageMagick-*", "OpenCL"),
-    *("matplotlibrc", "papersize", "manpath.config", "man_db.conf", "groff"),
+    *("matplotlibrc", "papersize", "manpath.config", "man_db.conf", "groff", "dictionaries-common", "X11/rgb.txt"),
+    *("ghostscript", "sgml", "xml", "maven/m2.conf", "maven/logging"),
 )
 SEEN = ("/usr", "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust")
 # Settings of package managers, which may hold a name and password in a URL: then they stay outside.
