@@ -79,11 +79,11 @@ class Loop:
         except Cancelled as cancelled:
             return Ending(End.CANCELLED, str(cancelled))
         except RecordFull as full:
-            return Ending(End.CRASH, str(full))
+            return Ending(End.CRASH, full.problem)
 
     def _limit_reached(self, state: State) -> Ending | None:
         if self.record.disk_is_full:
-            return Ending(End.CRASH, f"{self.record.folder}: the disk is full (free some space, then resume)")
+            return Ending(End.CRASH, "the disk is full")
         if len(state.steps) >= self.limits.steps:
             return Ending(End.STEPS, f"{self.limits.steps} steps were taken")
         if self.work_seconds() >= self.limits.seconds:

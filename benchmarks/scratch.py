@@ -10,7 +10,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agentctl.base.errors import InputError, SetupError
@@ -22,10 +22,11 @@ _PATIENCE = 5.0  # seconds for what is left of a killed attempt to be gone: the 
 def work_folder(record: Path) -> Iterator[Path]:
     """The work folder of the attempt that leaves `record`: empty, and removed afterwards.
 
-    What a killed attempt left in it is removed first. InputError where an attempt is at work in it, SetupError where
-    it can't be made.
+    What a killed attempt left in it is removed first; at the end go also the folders above it that were made for it, if
+    they are empty. InputError where an attempt is at work in it, SetupError where it can't be made.
     """
     folder = record.with_name(f".{record.name}.work")
+    above = [parent for parent in folder.parents if not parent.exists()]
     lock = _locked(folder, record)
     try:
         _empty(folder)
@@ -33,6 +34,9 @@ def work_folder(record: Path) -> Iterator[Path]:
     finally:
         _remove(folder)
         os.close(lock)
+        with suppress(OSError):  # not empty: the record stands there
+            for parent in above:
+                parent.rmdir()
 
 
 def _locked(folder: Path, record: Path) -> int:

@@ -159,7 +159,7 @@ def _check_space(entries: list[Entry], folder: Path) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise SetupError(
-            f"the capsule takes {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free", file=place, remedy="make room"
+            f"the capsule takes {needed / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free", file=place, remedy="make room"
         )
 
 

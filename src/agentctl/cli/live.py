@@ -52,7 +52,8 @@ class Live:
             case Note():
                 self._line(f"    ! {event.kind}: {event.text.strip().splitlines()[-1] if event.text else ''}")
             case Ended():
-                self._line(f"    = {event.end}{': ' + event.detail if event.detail else ''}")
+                detail = " ".join(event.detail.split())
+                self._write(click.style(f"    = {event.end}{': ' + detail if detail else ''}", dim=True))  # never cut
             case _:
                 pass
 

@@ -17,7 +17,7 @@ from agentctl.agents.manifest import read_manifest
 from agentctl.agents.scaffold import load_scaffold
 from agentctl.agents.spec import AttemptSpec, Limits, Prices
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import InputError
+from agentctl.base.errors import AgentctlError, InputError
 from agentctl.benchmarks.corebench.locate import locate
 from agentctl.benchmarks.resume import resumed
 from agentctl.benchmarks.runner import run
@@ -142,7 +142,14 @@ def _run(spec: AttemptSpec, *, require_correct: bool, json_out: bool) -> None:
     with _cancelled_by_signals() as cancel:
         outcome = run(spec, cancel=cancel, listener=live, environment=os.environ)
     click.echo(as_json(outcome) if json_out else as_text(outcome, width=width))
-    if outcome.result.infrastructure or (require_correct and not all(score.solved for score in outcome.scores)):
+    result = outcome.result
+    if result.infrastructure:
+        raise AgentctlError(
+            f"ended by {result.end}, which was not the agent's doing{': ' + result.detail if result.detail else ''}",
+            file=outcome.record,
+            remedy=f"go on with: agentctl solve --resume {outcome.record}",
+        )
+    if require_correct and not all(score.solved for score in outcome.scores):
         sys.exit(1)
 
 
