@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from agentctl.base.cancel import Cancel
+from agentctl.base.paths import resolve
 
-from .manifest import PriceRecord, Spend
+from .manifest import PriceRecord, Spend, read_manifest
 from .models.gateway import DEFAULT_WINDOW, Gateway, Route
 from .models.journal import Carried, Journal
 from .models.protocol import ModelClient
@@ -21,7 +22,7 @@ class Account:
     def __init__(self, spec: AttemptSpec, client: ModelClient, carried: Carried, cancel: Cancel) -> None:
         files = [spec.prices.file] if spec.prices.file else []
         table = price_table(flags=spec.prices.lines, files=files)
-        price: Pricing = table.lookup(spec.model.name) if client.kind == "live" else Free(name=spec.model.name)
+        price = _price(spec, client, table)
         facts = table.facts(spec.model.name)
         self._route = Route(
             spec=spec.model,
@@ -43,6 +44,19 @@ class Account:
     def spend(self) -> Spend:
         """The books as they stand."""
         return Spend(cap=self.cap, books=self._purse.books())
+
+
+def _price(spec: AttemptSpec, client: ModelClient, table: PriceTable) -> Pricing:
+    """What the model costs. A recording costs what it cost then: nothing is paid, but its books can be read again."""
+    name = spec.model.name
+    if client.kind == "live":
+        return table.lookup(name)
+    if client.kind == "replay":
+        recording = resolve(name.removeprefix("replay:"))
+        schedules = read_manifest(recording).prices.schedules
+        if schedules:
+            return Price.model_validate({"name": name, "source": str(recording), "schedules": schedules})
+    return Free(name=name)
 
 
 def _price_record(table: PriceTable, price: Pricing) -> PriceRecord:

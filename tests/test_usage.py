@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentctl.agents.recorded import as_given
 from agentctl.agents.usage import Dialect, Usage, normalise
 
 DIALECTS: tuple[Dialect, ...] = ("openai_chat", "anthropic_messages", "gemini")
@@ -168,3 +169,23 @@ def test_no_shape_raises_and_no_class_is_negative(dialect: Dialect, raw: object)
         if found is not None:
             assert all(getattr(found, name) >= 0 for name in Usage.model_fields)
             assert found.reasoning_tokens <= found.output_tokens
+
+
+@given(
+    st.builds(
+        Usage,
+        **{
+            name: st.integers(0, 10**6)
+            for name in Usage.model_fields
+            if not name.startswith(("estimated", "reasoning"))
+        },
+    ).filter(lambda usage: usage.prompt_tokens > 0 and usage.output_tokens > 0),
+    st.floats(0, 1),
+)
+def test_a_recorded_usage_is_read_again_as_it_was(usage: Usage, share: float) -> None:
+    usage = usage.model_copy(update={"reasoning_tokens": int(usage.output_tokens * share)})
+    assert normalise("openai_chat", as_given(usage)) == usage
+
+
+def test_an_estimate_is_not_recorded_as_a_count() -> None:
+    assert as_given(Usage(input_tokens=5, estimated_prompt_tokens=5, output_tokens=1)) is None

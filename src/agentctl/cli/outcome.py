@@ -36,15 +36,11 @@ def as_text(outcome: Outcome, *, width: int) -> str:
         lines += score_lines(score, result.provenance, width=width)
     if not outcome.scores:
         lines.append("Not scored: the attempt did not end by the agent's own doing.")
-    spend = result.spend
-    books = spend.books
-    uncertain = f" + {dollars(books.uncertain)} uncertain" if books.uncertain else ""
-    estimated = ", partly estimated" if result.kind == "live" and books.usage.estimated else ""
     kind = "" if result.kind == "live" else f" ({result.kind})"
     lines += [
         "",
         f"{'ended':<9}{result.end}{': ' + result.detail if result.detail else ''}{kind}",
-        f"{'cost':<9}{dollars(books.spent)}{uncertain} of {dollars(spend.cap)}{estimated}{_tokens(result)}",
+        f"{'cost':<9}{_cost(result)}{_tokens(result)}",
         f"{'time':<9}{seconds(result.work_seconds)} of work in {count(result.steps, 'step')}"
         + (f", {seconds(result.waited_seconds)} waiting" if result.waited_seconds >= 0.1 else ""),
     ]
@@ -76,6 +72,21 @@ def score_lines(score: Score, provenance: Sequence[Provenance], *, width: int = 
 def _fit(text: str, width: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= width else head(text, width - 1) + "…"
+
+
+def _cost(result: AttemptResult) -> str:
+    books = result.spend.books
+    if not books.complete:
+        return "unknown: the recording holds no usage"
+    uncertain = f" + {dollars(books.uncertain)} uncertain" if books.uncertain else ""
+    of_cap = f" of {dollars(result.spend.cap)}"
+    match result.kind:
+        case "live":
+            return f"{dollars(books.spent)}{uncertain}{of_cap}{', partly estimated' if books.usage.estimated else ''}"
+        case "replay":
+            return f"{dollars(books.spent)}{of_cap} when it was recorded, nothing now"
+        case _:
+            return f"{dollars(books.spent)}{of_cap}"
 
 
 def _tokens(result: AttemptResult) -> str:
