@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import shlex
-import shutil
 import time
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_fields import SCOPE, inside, several, skip_without
 
 from agentctl.base.cancel import Cancel
 from agentctl.base.messages import Status, Text
@@ -25,7 +22,6 @@ from agentctl.tools.shell import Shell
 from agentctl.tools.shell.tool import NO_OUTPUT, BashArguments
 from agentctl.tools.tool import ToolContext, ToolResult
 
-NAMES = {"json": json, "os": os, "unicodedata": unicodedata}
 KINDS = ("bubblewrap", "local")
 # Many of these tests wait for real limits: the second kind of sandbox is left out of the plain run.
 SLOWER_KINDS = (KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:]))
@@ -115,15 +111,15 @@ STEP_CHECKS: Mapping[str, Check] = {
     "exit_code": lambda want, result, _: result.exit_code == want,
     "exit_code_not": lambda want, result, _: result.exit_code != want,
     "output": lambda want, result, _: output(result) == want,
-    "output_python": lambda want, result, _: output(result) == eval(want, dict(NAMES)),
+    "output_python": lambda want, result, _: output(result) == eval(want, dict(SCOPE)),
     "first_line": lambda want, result, _: output(result).split("\n")[0] == want,
     "last_line": lambda want, result, _: output(result).split("\n")[-1] == want,
     "line_count": lambda want, result, _: len(output(result).split("\n")) == want,
     "output_contains": lambda want, result, _: want in output(result),
     "output_contains_all": lambda want, result, _: all(text in output(result) for text in want),
     "output_contains_any": lambda want, result, _: any(text in output(result) for text in want),
-    "not_contains": lambda want, result, _: not any(text in result.text() for text in _several(want)),
-    "no_bytes": lambda want, result, _: not any(text in result.text() for text in _several(want)),
+    "not_contains": lambda want, result, _: not any(text in result.text() for text in several(want)),
+    "no_bytes": lambda want, result, _: not any(text in result.text() for text in several(want)),
     "timed_out": lambda want, result, _: (result.status is Status.TIMEOUT) == want,
     "min_wall_s": lambda want, _, took: took >= want,
     "max_wall_s": lambda want, _, took: took <= want,
@@ -144,10 +140,6 @@ INPUTS = {"steps", "generate", "setup", "setup_python", "files", "host_env", "ne
 STEP_INPUTS = {"cmd", "cmd_python", "timeout_s"}
 
 
-def _several(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
 def kinds(case: dict[str, Any]) -> tuple[str, ...]:
     """The sandboxes that a case is for."""
     return KINDS[:1] if "only_inside" in case["input"] else KINDS
@@ -157,9 +149,7 @@ def run_case(case: dict[str, Any], kind: str, folder: Path, monkeypatch: pytest.
     given, exact = case["input"], case["expect"].get("exact", {})
     _only_known(given, INPUTS, "input")
     _only_known(exact, CASE_CHECKS, "expect.exact")
-    for program in _several(given.get("needs", [])):
-        if shutil.which(program) is None and importlib.util.find_spec(program) is None:
-            pytest.skip(f"needs {program}")
+    skip_without(given.get("needs", []))
     for name, value in given.get("host_env", {}).items():
         monkeypatch.setenv(name, value)
     with bench(folder, kind) as made:
@@ -193,26 +183,16 @@ def _prepare(made: Bench, given: dict[str, Any], folder: Path) -> None:
     if "setup" in given:
         made.run(given["setup"])
     if "setup_python" in given:
-        with monkeypatched_folder(folder / "work"):
-            exec(given["setup_python"], dict(NAMES))
+        with inside(folder / "work"):
+            exec(given["setup_python"], dict(SCOPE))
     Path("/proc/self/clear_refs").write_text("5")  # begins VmHWM anew
-
-
-@contextmanager
-def monkeypatched_folder(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _run_steps(made: Bench, steps: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
     assert len(expected) <= len(steps), "more expectations than steps"
     for number, step in enumerate(steps):
         _only_known(step, STEP_INPUTS, f"input.steps[{number}]")
-        command = eval(step["cmd_python"], dict(NAMES)) if "cmd_python" in step else step["cmd"]
+        command = eval(step["cmd_python"], dict(SCOPE)) if "cmd_python" in step else step["cmd"]
         began = time.monotonic()
         result = made.run(command, step.get("timeout_s"))
         took = time.monotonic() - began

@@ -44,6 +44,7 @@ class Capture:
         self._saved_as: str | None = None
 
     def feed(self, raw: bytes) -> None:
+        """Take what was printed."""
         self._take(self._screen.feed(raw))
 
     def show(self) -> Shown:

@@ -13,7 +13,7 @@ from agentctl.base.text import clean
 
 from ..tool import Arguments, ToolContext, ToolResult
 from . import control
-from .leftover import Drain
+from .drain import Drain
 from .running_job import RunningJob
 from .tool import LIMIT, Shell
 

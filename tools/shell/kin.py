@@ -27,6 +27,7 @@ class Moment:
 
     @classmethod
     def now(cls) -> Moment:
+        """The present, as the kernel counts it."""
         fd = os.open("/proc/loadavg", os.O_RDONLY)  # a third of the time that a file object takes
         try:
             last_pid = int(os.read(fd, 256).rsplit(b" ", 1)[1])

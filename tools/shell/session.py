@@ -12,9 +12,10 @@ from agentctl.base.cancel import Cancel
 from agentctl.base.text import decode
 
 from ..sandbox.protocol import Sandbox
+from .bash import Bash
+from .drain import Drain
 from .kin import Moment, end, started_since
-from .leftover import Drain
-from .process import ShellProcess, State
+from .reports import State
 from .screen import Screen
 from .terminal import Terminal
 
@@ -72,9 +73,11 @@ class _Leftover:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def end(self) -> None:
+        """Take note that nothing more will be printed."""
         self.ended = True
 
     def feed(self, data: bytes) -> None:
+        """Take what was printed."""
         with self.lock:
             self._take(self.screen.feed(data))
 
@@ -84,6 +87,7 @@ class _Leftover:
         del self.kept[:-LATE_BYTES]
 
     def look(self) -> Late | None:
+        """What was printed since the last look."""
         with self.lock:
             self._take(self.screen.flush())
             late = Late(self.call, decode(bytes(self.kept)), self.total) if self.total else None
@@ -102,15 +106,16 @@ class Session:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._begun = Moment.now()
-        self._bash = ShellProcess(sandbox)
+        self._bash = Bash(sandbox)
         self._drain = Drain()
         self._leftovers: list[_Leftover] = []
         self._calls = 0
         self._last_status = 0
+        self._untold: Restart | None = None
 
     def state(self) -> State:
         """The working folder and exported variables as they are now."""
-        self._replace_if_ended()
+        self._untold = self._replace_if_ended() or self._untold
         self._bash.sync()
         return self._bash.state()
 
@@ -121,27 +126,27 @@ class Session:
         background processes of earlier commands are not.
         """
         self._calls += 1
-        before = self._replace_if_ended()
+        restart = self._replace_if_ended() or self._untold
+        self._untold = None
         moment = Moment.now()
         began = time.monotonic()
         terminal = self._bash.open_terminal()
         try:
             token = self._bash.source(command.encode(), terminal, last_status=self._last_status)
-            message = self._bash.wait(token, seconds, terminal=terminal, feed=feed, stop=cancel.is_set)
+            report = self._bash.wait(token, seconds, terminal=terminal, feed=feed, stop=cancel.is_set)
             how = How.FINISHED
-            if message is None and not self._bash.ended:
+            if report is None and not self._bash.ended:
                 how = How.CANCELLED if cancel.is_set() else How.TIMEOUT
-                message = self._abort(token, terminal, feed, moment, grace=0 if cancel.is_set() else GRACE)
+                report = self._abort(token, terminal, feed, moment, grace=0 if cancel.is_set() else GRACE)
             self._read_rest(terminal, feed)
         finally:
             self._leave(terminal)
         took = time.monotonic() - began
-        status = int(message) if message is not None and message.isdigit() else None
-        restart = before
+        status = int(report) if report is not None and report.isdigit() else None
         if status is None and how is How.FINISHED:
             how = How.SHELL_ENDED
             status = self._bash.exit_status()
-        if message is None:
+        if report is None:
             restart = self._replace()
         self._last_status = status or 0
         return Ended(how, status if how in (How.FINISHED, How.SHELL_ENDED) else None, took, restart)
@@ -149,21 +154,21 @@ class Session:
     def _abort(
         self, token: str, terminal: Terminal, feed: Callable[[bytes], None], moment: Moment, *, grace: float
     ) -> str | None:
-        """End the running command and all that it started. The message of its end, or None where bash had to go too."""
-        message: str | None = None
+        """End the running command and all that it started. The report of its end, or None where bash had to go too."""
+        report: str | None = None
 
         def wait(seconds: float) -> None:
-            nonlocal message
-            if message is None and not self._bash.ended:
-                message = self._bash.wait(token, seconds, terminal=terminal, feed=feed)
+            nonlocal report
+            if report is None and not self._bash.ended:
+                report = self._bash.wait(token, seconds, terminal=terminal, feed=feed)
             else:
                 time.sleep(seconds)
 
         self._bash.abort()
         end(self._sandbox, lambda: started_since(self._sandbox, moment, self._bash.pid), grace=grace, wait=wait)
-        if message is None:
+        if report is None:
             wait(RETURN_SECONDS)
-        return message
+        return report
 
     def _read_rest(self, terminal: Terminal, feed: Callable[[bytes], None]) -> None:
         """What was printed before the end and not yet read. The kernel hands it all over before it says "nothing"."""
@@ -194,7 +199,7 @@ class Session:
     def _replace(self) -> Restart:
         state = self._bash.state()
         self._bash.close()
-        self._bash = ShellProcess(self._sandbox, state)
+        self._bash = Bash(self._sandbox, state)
         self._last_status = 0
         cwd = self._bash.state().cwd
         return Restart(cwd=cwd, cwd_kept=cwd == state.cwd)

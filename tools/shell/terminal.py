@@ -26,7 +26,7 @@ SIZE = struct.pack("HHHH", ROWS, COLUMNS, 0, 0)
 
 @dataclass
 class Terminal:
-    """The harness's side of a terminal. `path` is its other side, as seen inside."""
+    """The harness's side of a terminal. `path` is the other side: of a command's as seen inside, of a job's outside."""
 
     fd: int
     path: str
@@ -46,6 +46,7 @@ class Terminal:
         return data
 
     def close(self) -> None:
+        """Let it go. Safe to call twice."""
         self.ended = True
         if self.fd >= 0:
             os.close(self.fd)
@@ -99,4 +100,5 @@ class Terminals:
         return Terminal(fd, f"/dev/pts/{number}")
 
     def close(self) -> None:
+        """Make no more. Those that were made stay open."""
         os.close(self._folder)

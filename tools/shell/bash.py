@@ -2,8 +2,7 @@
 
 It reads our lines from a pipe, and each command is a file that it sources, so here-documents, quotes and comments are
 the command's own. It is interactive (-i): then a failed expansion or an interrupt ends the command and not the shell.
-Outside of commands its output is /dev/null, which swallows prompts, traces and what our own lines would print. It tells
-the end of a command over a FIFO, with a token that no command can know.
+Outside of commands its output is /dev/null, which swallows prompts, traces and what our own lines would print.
 
 It does not lead its session (another bash does, which only waits for it), so that opening a terminal by its path does
 not make that the controlling one.
@@ -11,7 +10,6 @@ not make that the controlling one.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import select
@@ -21,19 +19,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agentctl.base.text import decode
 
 from ..sandbox.protocol import Process, Sandbox, SandboxError
 from . import control
 from .kin import holders_of, send
+from .reports import Reports, State
 from .terminal import Terminal, Terminals
 
 START_SECONDS = 30.0  # for bash to answer, on a loaded machine
 END_SECONDS = 5.0
-LONGEST_MESSAGE = 4 << 20  # bytes; all exported variables are one message
-RESULT_FD = 59  # of the FIFO inside: high, as commands use low numbers
 ABORT = signal.SIGRTMAX - 3  # a signal that no program uses
 LEADER = "trap : HUP INT TERM; bash --noprofile --norc --noediting -i; exit $?"
 
@@ -44,15 +40,7 @@ ABORT_TRAP = r"[[ -z ${BASH_SOURCE[0]-} ]] || { \builtin trap - INT; \builtin ki
 QUIET = "exec 2>/dev/null; set +o history; set +H; unset HISTFILE MAILCHECK"
 
 
-@dataclass(frozen=True)
-class State:
-    """What a new shell takes over from one that has ended."""
-
-    cwd: str
-    exports: str  # as `export -p` prints them
-
-
-class ShellProcess:
+class Bash:
     """A running bash. SandboxError where none can be started.
 
     `ended` becomes true when it is gone.
@@ -62,15 +50,12 @@ class ShellProcess:
         self._sandbox = sandbox
         self._host = sandbox.control.host
         self._inside = sandbox.control.inside
-        self._key = secrets.token_hex(8)  # of the messages that report its state
-        self._messages = b""
         self._terminals: Terminals | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._lines = -1
-        self._result = -1
         self._itself: Process | None = None
+        self._reports = Reports(sandbox.control)
         self.ended = False
-        self._state = b""
         try:
             self._start(state)
         except BaseException:
@@ -79,8 +64,6 @@ class ShellProcess:
 
     def _start(self, state: State | None) -> None:
         ready = secrets.token_hex(8)
-        fifo = self._host / f"result-{secrets.token_hex(8)}"
-        self._result = control.make_fifo(fifo)
         theirs, self._lines = os.pipe()
         lines = os.fstat(theirs)
         launch = self._sandbox.launch(["bash", "-c", LEADER])
@@ -99,7 +82,7 @@ class ShellProcess:
                 raise SandboxError(f"the shell can't be started: {error}") from error
             finally:
                 os.close(theirs)
-            self._type(self._setup(state, fifo.name, ready))
+            self._type(self._setup(state, ready))
             answer = self.wait(ready, START_SECONDS)
             readers = [] if answer is None else holders_of(lines, self._sandbox)
             if not readers:
@@ -108,22 +91,15 @@ class ShellProcess:
                 raise SandboxError(f"the shell in the sandbox does not answer{': ' + said[-1] if said else ''}")
         self._itself = readers[-1]
         self._terminals = Terminals(self.pid)
-        fifo.unlink(missing_ok=True)
+        self._reports.hide()
 
-    def _setup(self, state: State | None, fifo: str, ready: str) -> str:
-        lines = [QUIET, f"trap {shlex.quote(ABORT_TRAP)} {int(ABORT)}", f"exec {RESULT_FD}>{self._path(fifo)}"]
+    def _setup(self, state: State | None, ready: str) -> str:
+        lines = [QUIET, f"trap {shlex.quote(ABORT_TRAP)} {int(ABORT)}", self._reports.open_line]
         if state:
             control.write(self._host / "restore", state.exports.encode("utf-8", "surrogateescape"))
             lines += [rf"\builtin . {self._path('restore')}", rf"\builtin cd -- {shlex.quote(state.cwd)}"]
-        lines += ["exec >/dev/null", self._save(), _tell(ready)]
+        lines += ["exec >/dev/null", self._reports.state_line, self._reports.end_line(ready)]
         return "".join(f"{line}\n" for line in lines)
-
-    def _save(self) -> str:
-        """The line that reports folder and exported variables. Not by a file: rewriting one is slow."""
-        key = rf"\builtin printf '{self._key} '"
-        return (
-            rf"{{ {key}; \builtin pwd; \builtin printf '\1'; \builtin export -p; \builtin printf '\0'; }} >&{RESULT_FD}"
-        )
 
     def _path(self, name: str) -> str:
         return shlex.quote(f"{self._inside}/{name}")
@@ -135,6 +111,7 @@ class ShellProcess:
         return self._itself.pid
 
     def open_terminal(self) -> Terminal:
+        """A fresh terminal for a command's output."""
         assert self._terminals is not None
         return self._terminals.open()
 
@@ -148,20 +125,18 @@ class ShellProcess:
             first = rf"\builtin . {self._path('status')} || "
         # Lines of their own: an interrupt drops the rest of the line that it meets.
         run = rf"{first}\builtin . {self._path('command')} </dev/null >{terminal.path} 2>&1"
-        self._type(f"{run}\n{_tell(token)}\n{self._save()}\n")
+        self._type(f"{run}\n{self._reports.end_line(token)}\n{self._reports.state_line}\n")
         return token
 
     def sync(self) -> None:
         """Wait until it has reported its state after the last command."""
         token = secrets.token_hex(8)
-        self._type(f"{_tell(token)}\n")
+        self._type(f"{self._reports.end_line(token)}\n")
         self.wait(token, END_SECONDS)
 
     def state(self) -> State:
         """The working folder and exported variables as last reported: after the last command that came to its end."""
-        self._message("")
-        cwd, _, exports = self._state.decode("utf-8", "surrogateescape").partition("\n\x01")
-        return State(cwd, exports)
+        return self._reports.state()
 
     def has_ended(self) -> bool:
         """Looks whether it is still there."""
@@ -186,13 +161,13 @@ class ShellProcess:
         stop: Callable[[], bool] = lambda: False,
         every: float = 0.1,
     ) -> str | None:
-        """Wait for the message of `token`, reading `terminal` meanwhile.
+        """Wait for what is told under `token`, reading `terminal` meanwhile.
 
         None after `seconds`, when the shell has ended, or when `stop`, asked every `every` seconds, says so.
         """
         deadline = time.monotonic() + seconds
         poll = select.poll()
-        poll.register(self._result, select.POLLIN)
+        poll.register(self._reports.fd, select.POLLIN)
         poll.register(self._lines, 0)  # tells when nobody reads our lines any more
         reading = terminal is not None and not terminal.ended
         if terminal and reading:
@@ -205,23 +180,9 @@ class ShellProcess:
                         poll.unregister(fd)
                 elif fd == self._lines:
                     self.ended = True
-            if (message := self._message(token)) is not None or self.ended:
-                return message
+            if (report := self._reports.find(token)) is not None or self.ended:
+                return report
         return None
-
-    def _message(self, token: str) -> str | None:
-        with contextlib.suppress(BlockingIOError):
-            self._messages += os.read(self._result, 1 << 16)
-        *messages, self._messages = self._messages.split(b"\0")
-        self._messages = self._messages[-LONGEST_MESSAGE:]
-        found = None
-        for message in messages:
-            first, _, rest = message.partition(b" ")
-            if first == self._key.encode():
-                self._state = rest
-            elif first == token.encode():
-                found = rest.decode("utf-8", "surrogateescape")
-        return found
 
     def exit_status(self) -> int | None:
         """The exit status of an ended shell; 128 + n for a signal n."""
@@ -241,10 +202,10 @@ class ShellProcess:
     def close(self) -> None:
         """End it, with SIGKILL. What it started is left to the caller."""
         self.ended = True
-        for fd in (self._lines, self._result):
-            if fd >= 0:
-                os.close(fd)
-        self._lines = self._result = -1
+        self._reports.close()
+        if self._lines >= 0:
+            os.close(self._lines)
+            self._lines = -1
         if self._terminals:
             self._terminals.close()
             self._terminals = None
@@ -257,8 +218,3 @@ class ShellProcess:
                 self._process.kill()
                 self._process.wait()
             self._process = None
-
-
-def _tell(token: str) -> str:
-    """The line that tells that those before it are done, and the status of the last."""
-    return rf"""\builtin printf '{token} %s\0' "$?" >&{RESULT_FD}"""

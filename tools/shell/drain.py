@@ -8,7 +8,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .terminal import Terminal
 
@@ -23,16 +23,16 @@ class _Source:
     ended: Callable[[], None]
 
 
-@dataclass
 class Drain:
     """Reads terminals handed to it until they end. `feed` and `ended` are called on its thread."""
 
-    _sources: dict[int, _Source] = field(default_factory=dict)
-    _new: list[_Source] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _thread: threading.Thread | None = None
-    _wake: tuple[int, int] | None = None
-    _stop: bool = False
+    def __init__(self) -> None:
+        self._sources: dict[int, _Source] = {}
+        self._new: list[_Source] = []
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake: tuple[int, int] | None = None
+        self._stop = False
 
     def add(self, terminal: Terminal, feed: Callable[[bytes], None], ended: Callable[[], None] = lambda: None) -> None:
         """Take over `terminal`: it is read here from now on, and closed at its end."""
