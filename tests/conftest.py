@@ -1,6 +1,7 @@
 """Where tests find inputs that others can replace: `pytest --shared DIR` reads DIR/cases and DIR/conformance.
 
-Without the option: `../shared` where it exists, else the project's own copies in `tests/data`.
+Without the option: `../shared` where it exists, else the project's own inputs in `tests/data`, whose README tells of
+the form.
 """
 
 from __future__ import annotations
@@ -40,13 +41,29 @@ def read_shared(config: pytest.Config, name: str) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def entries_of(config: pytest.Config, area: str) -> list[dict[str, Any]]:
+    """The entries of cases/<area>.json. Fails where one is not of the cases' form."""
+    entries = read_shared(config, f"cases/{area}.json")
+    where = shared_folder(config) / f"cases/{area}.json"
+    if not isinstance(entries, list):
+        pytest.fail(f"{where}: not a list of cases", pytrace=False)
+    for n, entry in enumerate(entries):
+        lacking = [field for field in ("id", "kind", "input", "expect") if field not in entry]
+        if lacking:
+            pytest.fail(f"{where}: entry {n} has no {' and no '.join(lacking)}", pytrace=False)
+    return entries
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`@pytest.mark.cases("shell", later={"SH-99": "why"})`: once for each entry of cases/shell.json, as `case`."""
+    """`@pytest.mark.cases("shell", later={"SH-99": "why"})`: once for each entry of cases/shell.json, as `case`.
+
+    `only`, a function of an entry, leaves out what another test takes.
+    """
     for marker in metafunc.definition.iter_markers("cases"):
         later: dict[str, str] = marker.kwargs.get("later", {})
-        entries = read_shared(metafunc.config, f"cases/{marker.args[0]}.json")
+        only: Callable[[dict[str, Any]], bool] = marker.kwargs.get("only", lambda entry: True)
         params = []
-        for entry in entries:
+        for entry in filter(only, entries_of(metafunc.config, marker.args[0])):
             marks = []
             if entry["id"] in later:
                 marks.append(pytest.mark.xfail(reason=later[entry["id"]], strict=True))
@@ -57,7 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def cases(request: pytest.FixtureRequest) -> Callable[[str], list[dict[str, Any]]]:
     """`cases("shell")`: the entries of cases/shell.json."""
-    return lambda area: read_shared(request.config, f"cases/{area}.json")
+    return lambda area: entries_of(request.config, area)
 
 
 @pytest.fixture

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import subprocess
 import time
-import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from file_place import Place, rise_in_memory
+from case_fields import SCOPE, inside
+from file_place import TOOLS, Place, rise_in_memory
 from file_samples import notebook_of, sample
-from PIL import Image
+from pydantic import ValidationError
 
 from agentctl.base.messages import Status
 from agentctl.benchmarks.corebench.dataset import Level
@@ -47,13 +44,8 @@ def set_up(given: dict[str, Any], place: Place) -> list[dict[str, Any]]:
         (place.folder / name).write_text(content, encoding="utf-8")
     for key in ("setup_python", "make_python"):
         if code := given.pop(key, ""):
-            before = Path.cwd()
-            os.chdir(place.folder)
-            try:
-                scope = {"json": json, "os": os, "unicodedata": unicodedata, "np": np}
-                exec(code, scope | {"Image": Image, "BytesIO": io.BytesIO})
-            finally:
-                os.chdir(before)
+            with inside(place.folder):
+                exec(code, dict(SCOPE))
     if sibling := given.pop("sibling", ""):
         path = Path(sibling.replace("<base>", str(place.base)))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,6 +57,16 @@ def set_up(given: dict[str, Any], place: Place) -> list[dict[str, Any]]:
     ]
 
 
+def called(place: Place, call: dict[str, Any]) -> ToolResult:
+    """What the call gives back. Arguments that don't fit the tool are refused before it runs, as the agent's are."""
+    tool = call.pop("tool")
+    assert tool in TOOLS, f"can't map the tool {tool!r}: there are {sorted(TOOLS)}"
+    try:
+        return place.run(tool, **call)
+    except ValidationError as misfit:
+        return ToolResult.of(str(misfit), status=Status.ERROR)
+
+
 def outside(place: Place) -> dict[str, tuple[int, int]]:
     """Sizes and times of what is beside the workspace, and in folders that the cases' links lead to."""
     paths = [path for path in place.base.rglob("*") if not path.is_relative_to(place.folder)]
@@ -74,7 +76,7 @@ def outside(place: Place) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.cases("files")
 def test_files_case(case: dict[str, Any], make_place: Callable[[str], Place], kind: str, tmp_path: Path) -> None:
-    given, exact = dict(case["input"]), dict(case["expect"]["exact"])
+    given, exact = dict(case["input"]), dict(case["expect"].get("exact", {}))
     if action := given.pop("action", ""):
         assert "list the workspace" in action, f"can't map the action {action!r}"
         assert foreign_entries(tmp_path, given.pop("files_of_harness"), kind) == exact.pop("foreign_entries")
@@ -86,8 +88,7 @@ def test_files_case(case: dict[str, Any], make_place: Callable[[str], Place], ki
 
     def work() -> None:
         for call in calls:
-            arguments = {key: value for key, value in call.items() if key != "tool"}
-            results.append(place.run(call["tool"], **arguments))
+            results.append(called(place, dict(call)))
 
     risen, seconds = rise_in_memory(work), time.monotonic() - began
     texts = [result.text() for result in results]
@@ -116,7 +117,7 @@ def test_files_case(case: dict[str, Any], make_place: Callable[[str], Place], ki
                 assert len(good) >= len(wanted)
                 assert all(piece in text for piece, text in zip(wanted, good[-len(wanted) :], strict=True)), good
             case "bytes_python":
-                assert (place.folder / calls[-1]["path"]).read_bytes() == eval(wanted)
+                assert (place.folder / calls[-1]["path"]).read_bytes() == eval(wanted, dict(SCOPE))
             case "max_result_chars" | "max_result_chars_each":
                 assert all(len(text) <= wanted for text in texts), [len(text) for text in texts]
             case "contains" | "output_contains":
@@ -124,7 +125,7 @@ def test_files_case(case: dict[str, Any], make_place: Callable[[str], Place], ki
             case "not_contains":
                 assert not any(piece in text for piece in wanted for text in texts)
             case "not_contains_python":
-                assert not any(eval(piece) in text for piece in wanted for text in texts)
+                assert not any(eval(piece, dict(SCOPE)) in text for piece in wanted for text in texts)
             case "file_exists":
                 assert {name: (place.folder / name).exists() for name in wanted} == wanted
             case _:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from loopback import Answer, Half, Hang, Loopback, Reset, Step, completion, failure, step_of
-from test_direct import NO_SEND, check_outcomes
+from test_direct import NOT_STREAMED, check_outcomes, sends
 
 from agentctl.agents.models.litellm_client import LitellmClient, load
 from agentctl.agents.models.protocol import Fault, FinishReason, ModelSpec, ProviderError, RawReply, WireRequest
@@ -78,15 +78,14 @@ def test_importing_changes_neither_environment_nor_collector(
     assert gc.isenabled()
 
 
-@pytest.mark.cases("provider", later={"PR-10": "replies are not streamed yet"})
+# litellm's counts have a test of their own
+@pytest.mark.cases("provider", later=NOT_STREAMED, only=lambda case: sends(case) and case["kind"] != "usage-missing")
 def test_provider_case(case: dict[str, Any]) -> None:
-    if case["kind"] in NO_SEND or case["kind"] == "usage-missing":  # litellm's counts have a test of their own
-        return
     script = case["input"].get("script")
     assert script, f"{case['id']}: no script to send against"
     # The same answer twice tells no more than once; a send through litellm is slow.
-    kept = [entry for n, entry in enumerate(script) if entry not in script[:n]]
-    check_outcomes(case | {"input": {"script": kept}}, [outcome(step_of(entry), timeout=0.4) for entry in kept])
+    kept = {n: entry for n, entry in enumerate(script) if entry not in script[:n]}
+    check_outcomes(case, {n: outcome(step_of(entry), timeout=0.4) for n, entry in kept.items()})
 
 
 def without_nulls(tree: Any) -> Any:

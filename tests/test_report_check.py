@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from agentctl.tools.report_check import SIZE_LIMIT, ReportCheck, check_at, check
 from agentctl.tools.sandbox.protocol import FileKind, PathRefused
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # others use the machine, too
+TESTS = Path(__file__).parent
 INPUTS = {"expected_keys", "report_text", "report_b64", "report_python", "files", "expected_at", "make", "note"}
 
 
@@ -40,21 +42,34 @@ def lay_out(folder: Path, given: dict[str, Any]) -> Path:
     elif "report_b64" in given:
         place.write_bytes(base64.b64decode(given["report_b64"]))
     elif "report_python" in given:  # in a process of its own: the value may be huge
-        code = "import json, os, sys; open(sys.argv[1], 'w', encoding='utf-8').write(eval(sys.argv[2]))"
-        subprocess.run([sys.executable, "-c", code, str(place), given["report_python"]], check=True)
+        code = "import sys; from case_fields import SCOPE; sys.stdout.buffer.write(eval(sys.argv[1], SCOPE).encode())"
+        with place.open("wb") as file:
+            subprocess.run([sys.executable, "-c", code, given["report_python"]], stdout=file, check=True, cwd=TESTS)
     elif "make" in given:
         for part in given["make"].split(";"):
-            words = part.split()
-            target = folder / words[0]
-            if "directory" in words:
-                target.mkdir()
-            elif "file" in words or "exists" in words:
-                target.write_text('{"q": 1}')
-            else:
-                pytest.fail(f"a case that makes something this test can't make: {part}")
+            make(folder, part.strip())
     elif "files" not in given:
         pytest.fail("a case without a report")
     return place
+
+
+def make(folder: Path, part: str) -> None:
+    """One thing that a case tells of in words, as `report.json is a directory`."""
+    name, _, what = part.partition(" ")
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if found := re.fullmatch(r"is an? (?:sym(?:bolic )?)?link to (\S+)", what):
+        target.symlink_to(found[1])
+    elif re.fullmatch(r"is a (directory|folder)", what):
+        target.mkdir()
+    elif re.fullmatch(r"is a (fifo|named pipe)", what, re.IGNORECASE):
+        os.mkfifo(target)
+    elif what == "is an empty file":
+        target.touch()
+    elif what in ("is a file", "exists"):
+        target.write_text('{"q": 1}')
+    else:
+        pytest.fail(f"a case that makes something this test can't make: {part}")
 
 
 def holds(check: ReportCheck, place: Path, name: str, value: Any) -> bool:
@@ -81,7 +96,10 @@ def holds(check: ReportCheck, place: Path, name: str, value: Any) -> bool:
         case "numeric_reading":
             return value == check.numbers
         case "stored_value":
-            return json.loads(place.read_bytes()) == {"q": value} and check.numbers == {"q": value}
+            stored = json.loads(place.read_bytes())
+            wanted = value if isinstance(value, dict) else dict.fromkeys(stored, value)
+            numbers = {key: each for key, each in wanted.items() if isinstance(each, float | int)}
+            return stored == wanted and check.numbers == numbers
         case "found_elsewhere":
             return list(check.found_elsewhere) == value
         case "if_accepted_file_has_no_bom":
@@ -98,8 +116,9 @@ def test_report_case(case: dict[str, Any], tmp_path: Path) -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     check = validate_file(place, case["input"].get("expected_keys", ["q"]))
     grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
-    assert grown_mb <= case["expect"]["exact"].get("max_extra_rss_mb", 100)
-    for name, value in case["expect"]["exact"].items():
+    exact = case["expect"].get("exact", {})
+    assert grown_mb <= exact.get("max_extra_rss_mb", 100)
+    for name, value in exact.items():
         assert holds(check, place, name, value), f"{name} should be {value!r}: {check.model_dump_json(indent=1)}"
     assert sorted((path, path.stat().st_mtime_ns, path.stat().st_size) for path in tmp_path.rglob("*")) == before
 

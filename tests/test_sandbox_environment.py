@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,71 +13,102 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_fields import fields_of, several, skip_without
 from sandboxes import KINDS, opened, sh, text, workspace
 
 from agentctl.base.errors import InputError
 from agentctl.tools.sandbox import layout, open_sandbox
 from agentctl.tools.sandbox.environment import command_environment, has_credentials
-from agentctl.tools.sandbox.protocol import ExecResult, Mount, SandboxSpec, SandboxUnavailable, Workspace
+from agentctl.tools.sandbox.protocol import Mount, Sandbox, SandboxSpec, SandboxUnavailable, Workspace
 from agentctl.tools.sandbox.system import installed_packages
 
-LATER = {"EN-06": "a prompt says it, not a sandbox"}
+LATER = dict.fromkeys(("EN-06", "OWN-EN-06"), "a prompt says it, not a sandbox")
+# Runs its arguments as the steps of one session, each followed by a line of the mark, the status and the time.
+SESSION = """
+exec 2>&1
+export W=$PWD
+mark=$1; shift
+printf '\\n%s 0 %s\\n' "$mark" "$EPOCHREALTIME"
+for step; do
+  eval "$step"
+  printf '\\n%s %d %s\\n' "$mark" $? "$EPOCHREALTIME"
+done
+"""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.cases("environment", later=LATER)
 def test_environment_case(case: dict[str, Any], kind: str, tmp_path: Path) -> None:
-    given, exact = case["input"], case["expect"].get("exact", {})
-    if (needed := given.get("needs")) and shutil.which(needed) is None:
-        pytest.skip(f"needs {needed}")
+    given, exact = fields_of(case)
+    skip_without(given.get("needs", []))
     if "precondition" in given:
-        check_unavailable(given["precondition"], exact, tmp_path)
-        return
-    if unknown := set(given) - {"steps", "files", "host_env", "needs"}:
-        pytest.fail(f"no way known to act on {sorted(unknown)}")
-    box = opened(kind, tmp_path, owner_env={**os.environ, "DISPLAY": ":0", **given.get("host_env", {})})
-    try:
-        for name, content in given.get("files", {}).items():
-            box.write(name, content.encode())
-        for step, expected in zip(given["steps"], exact["steps"], strict=True):
-            result = box.exec(["bash", "-c", step["cmd"]], timeout=step.get("timeout_s", 30))
-            check_step(result, expected)
-    finally:
-        box.close()
+        error = unavailable(given["precondition"], tmp_path)
+        assert given.get("action", "start one task") == "start one task"
+        assert exact.get("model_calls", 0) == 0  # a sandbox is opened before any model is asked
+        assert error.exit_status == 2 != exact.get("exit_code_not", 0)
+        words = [word.lower() for word in exact.get("message_contains_any", [""])]
+        assert any(word in str(error).lower() for word in words)
+        assert error.remedy
+    else:
+        box = opened(kind, tmp_path, owner_env={**os.environ, "DISPLAY": ":0", **given.get("host_env", {})})
+        try:
+            for name, content in given.get("files", {}).items():
+                box.write(name, content.encode())
+            check_steps(box, given["steps"], exact["steps"])
+        finally:
+            box.close()
+    given.done()
+    exact.done()
 
 
-def check_step(result: ExecResult, expected: dict[str, Any]) -> None:
-    shown = (result.stdout + result.stderr).decode().strip()
+def check_steps(box: Sandbox, steps: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    assert len(steps) == len(expected)
+    mark = secrets.token_hex(8)
+    timeout = sum(step.get("timeout_s", 30) for step in steps)
+    result = box.exec(["bash", "-c", SESSION, "bash", mark, *(step["cmd"] for step in steps)], timeout=timeout)
+    _, *parts = re.split(rf"\n{mark} (\d+) ([\d.]+)\n", result.stdout.decode())
+    statuses, times, outputs = parts[0::3], parts[1::3], parts[2::3]
+    assert len(statuses) == len(steps) + 1, f"not every step came to its end: {result}"
+    for n, wanted in enumerate(expected):
+        check_step(outputs[n].strip(), int(statuses[n + 1]), float(times[n + 1]) - float(times[n]), wanted)
+
+
+def check_step(shown: str, status: int, seconds: float, expected: dict[str, Any]) -> None:
     checks: dict[str, Callable[[Any], bool]] = {
         "output": lambda value: shown == value,
-        "exit_code": lambda value: result.exit_code == value,
-        "exit_code_not": lambda value: result.exit_code != value,
-        "first_line": lambda value: shown.splitlines()[0] == value,
-        "last_line": lambda value: shown.splitlines()[-1] == value,
-        "output_contains": lambda value: all(part in shown for part in ([value] if isinstance(value, str) else value)),
-        "not_contains": lambda value: not any(part in shown for part in ([value] if isinstance(value, str) else value)),
-        "max_wall_s": lambda value: not result.timed_out,
+        "exit_code": lambda value: status == value,
+        "exit_code_not": lambda value: status != value,
+        "first_line": lambda value: shown.split("\n")[0] == value,
+        "last_line": lambda value: shown.split("\n")[-1] == value,
+        "line_count": lambda value: len(shown.split("\n")) == value,
+        "output_contains": lambda value: all(part in shown for part in several(value)),
+        "output_contains_all": lambda value: all(part in shown for part in value),
+        "output_contains_any": lambda value: any(part in shown for part in value),
+        "not_contains": lambda value: not any(part in shown for part in several(value)),
+        "no_bytes": lambda value: not any(part in shown for part in several(value)),
+        "min_wall_s": lambda value: seconds >= value,
+        "max_wall_s": lambda value: seconds <= value,
     }
     for name, value in expected.items():
         assert name in checks, f"no way known to check {name}"
         assert checks[name](value), f"{name}: {value!r} expected, shown was {shown!r}"
 
 
-def check_unavailable(precondition: str, exact: dict[str, Any], base: Path) -> None:
-    """A program that ends with a code and a message, as the case's words have it, in place of the real one."""
-    found = re.search(r"(\w+) exists but exits (\d+) with '(.*)'", precondition)
-    assert found, f"no way known to bring about: {precondition}"
-    program, code, message = found.groups()
-    fake = base / "bin" / program
-    fake.parent.mkdir()
-    fake.write_text(f'#!/bin/sh\necho "{program}: {message}" >&2\nexit {code}\n')
-    fake.chmod(0o755)
+def unavailable(precondition: str, base: Path) -> SandboxUnavailable:
+    """What opening a sandbox says where bwrap is missing, or ends with a code and a message, as the words have it."""
+    message, path = "bwrap", str(base / "bin")
+    (base / "bin").mkdir()
+    if found := re.search(r"bwrap exists but exits (\d+) with '(.*)'", precondition):
+        fake, message = base / "bin/bwrap", found[2]
+        fake.write_text(f"#!/bin/sh\necho {shlex.quote(f'bwrap: {message}')} >&2\nexit {found[1]}\n")
+        fake.chmod(0o755)
+        path += ":/usr/bin:/bin"
+    elif not re.search(r"bwrap (is missing|is not installed|is not there|does not exist)", precondition):
+        pytest.fail(f"no way known to bring about: {precondition}")
     with pytest.raises(SandboxUnavailable) as caught:
-        opened("bubblewrap", base, owner_env={"PATH": f"{fake.parent}:/usr/bin:/bin"})
-    assert caught.value.exit_status == 2
+        opened("bubblewrap", base, owner_env={"PATH": path})
     assert message in str(caught.value)
-    assert any(word in str(caught.value).lower() for word in exact["message_contains_any"])
-    assert caught.value.remedy
+    return caught.value
 
 
 def test_no_bwrap_is_said_plainly(tmp_path: Path) -> None:

@@ -17,11 +17,6 @@ from agentctl.tools.shell.capture import KEPT_BYTES, Capture
 from agentctl.tools.shell.screen import LONGEST_LINE, Screen
 from agentctl.tools.shell.tool import NO_OUTPUT
 
-ENVIRONMENT_ELSEWHERE = {
-    "EN-04": "a sandbox that can't start is tested with the sandboxes and the command line",
-    "EN-06": "a prompt's words are tested with the prompts",
-}
-
 
 @pytest.mark.cases("shell")
 @pytest.mark.parametrize("kind", SLOWER_KINDS)
@@ -31,7 +26,8 @@ def test_shell_case(case: dict[str, Any], kind: str, tmp_path: Path, monkeypatch
     run_case(case, kind, tmp_path, monkeypatch)
 
 
-@pytest.mark.cases("environment", later=ENVIRONMENT_ELSEWHERE)
+# what is not about a session is tested with the sandboxes
+@pytest.mark.cases("environment", only=lambda case: "steps" in case["input"])
 @pytest.mark.parametrize("kind", SLOWER_KINDS)
 def test_environment_case(case: dict[str, Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_case(case, kind, tmp_path, monkeypatch)
