@@ -24,7 +24,8 @@ def read_events(record: Path) -> Iterator[Event]:
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        raise InputError("no such part of a record", file=path) from None
+        what = "no such part of a record" if record.is_dir() else "no such record"
+        raise InputError(what, file=path if record.is_dir() else record) from None
     whole, rest = lines[:-1], lines[-1]
     for number, line in enumerate(whole, start=1):
         try:

@@ -31,7 +31,7 @@ from agentctl.agents.task import Collected, Score, Task
 from agentctl.agents.toolbox import make_tools
 from agentctl.agents.transcript import Transcript
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import AgentctlError, InputError, SetupError
+from agentctl.base.errors import AgentctlError, SetupError
 from agentctl.base.jsonio import digest, write_atomically
 from agentctl.base.messages import Message, Role, Text, ToolSpec
 from agentctl.prompts.compose import Prompt, compose
@@ -69,9 +69,9 @@ def run(
     cancel = cancel or Cancel()
     task = load_task(spec.task)
     with ExitStack() as stack:
-        folder = stack.enter_context(work_folder(spec.record))
         if os.path.lexists(spec.record):
             raise exists_already(spec.record)
+        folder = stack.enter_context(work_folder(spec.record))
         client = make_client(spec.model, environment)
         stack.callback(client.close)
         before = stack.enter_context(Before.claimed(spec.resume_from, client.kind))
@@ -120,12 +120,6 @@ class _Attempt:
         first = self._before.hand_over(self._spec.record)
         encoded = manifest.model_dump_json(indent=1).encode()
         record = Record(self._spec.record, encoded, self._secrets, now=monotonic, first=first)
-        transcript = Transcript(record, self._secrets)
-        gateway = self._account.gateway(record)
-        asker: Asker = Asking(gateway, transcript)
-        if self._before.replies:
-            asker = Resumed(asker, self._before.replies)
-        loop = self._loop(record, asker, transcript)
         state = State(
             prefix=(
                 Message(role=Role.SYSTEM, parts=(Text(text=prompt.system),)),
@@ -133,15 +127,12 @@ class _Attempt:
             )
         )
         try:
-            first_request = loop.history.render(state)
-            if not self._before.replies:
-                gateway.check_first_call("main", first_request, loop.wire_tools)
-        except InputError:
+            loop = self._begun(record, state)
+        except BaseException as error:
             record.discard()
+            if isinstance(error, RecordFull):
+                raise SetupError("the disk is full", file=record.folder, remedy="make room") from None
             raise
-        except RecordFull:
-            record.discard()
-            raise SetupError("the disk is full", file=record.folder, remedy="make room") from None
         if listener:
             for event in first:
                 listener(event)
@@ -154,6 +145,19 @@ class _Attempt:
             record.close()
         scores = () if result.infrastructure else write_scores(record.folder, self._task, deliverable)
         return Outcome(record.folder, result, scores)
+
+    def _begun(self, record: Record, state: State) -> Loop:
+        """The loop, with its first request made and found to fit the cap."""
+        transcript = Transcript(record, self._secrets)
+        gateway = self._account.gateway(record)
+        asker: Asker = Asking(gateway, transcript)
+        if self._before.replies:
+            asker = Resumed(asker, self._before.replies)
+        loop = self._loop(record, asker, transcript)
+        first = loop.history.render(state)
+        if not self._before.replies:
+            gateway.check_first_call("main", first, loop.wire_tools)
+        return loop
 
     def _loop(self, record: Record, asker: Asker, transcript: Transcript) -> Loop:
         def work_seconds() -> float:
@@ -188,11 +192,18 @@ class _Attempt:
             with suppress(RecordFull):
                 record.emit(Note(kind="crash", text=traceback.format_exc()))
         finally:
-            for tool in self._tools.values():
-                tool.close()
+            self._close_tools(record)
         with suppress(RecordFull):  # the result will say it too
             record.emit(Ended(end=ending.end, detail=ending.detail))
         return ending
+
+    def _close_tools(self, record: Record) -> None:
+        for name, tool in self._tools.items():
+            try:
+                tool.close()
+            except Exception as error:  # what it left running ends with the sandbox
+                with suppress(RecordFull):
+                    record.emit(Note(kind="crash", text=f"closing {name}: {type(error).__name__}: {error}"))
 
     def _ended(
         self, record: Record, manifest: Manifest, loop: Loop, state: State, ending: Ending

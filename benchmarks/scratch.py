@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,10 +29,12 @@ def work_folder(record: Path) -> Iterator[Path]:
     above = [parent for parent in folder.parents if not parent.exists()]
     lock = _locked(folder, record)
     try:
-        _empty(folder)
+        _empty(folder, lock)
         yield folder.resolve()
     finally:
-        _remove(folder)
+        with suppress(OSError):
+            _remove_all(lock)
+            folder.rmdir()
         os.close(lock)
         with suppress(OSError):  # not empty: the record stands there
             for parent in above:
@@ -66,21 +68,44 @@ def _locked(folder: Path, record: Path) -> int:
         os.close(lock)
 
 
-def _empty(folder: Path) -> None:
+def _empty(folder: Path, lock: int) -> None:
+    """Remove what is in `folder`, which is open as `lock`. SetupError where that can't be done."""
     deadline = time.monotonic() + _PATIENCE
-    while left := list(folder.iterdir()):
-        for path in left:
-            _remove(path)
-        if time.monotonic() > deadline:
-            raise SetupError("what an earlier attempt left can't be removed", file=folder, remedy="remove it by hand")
+    while True:
+        try:
+            return _remove_all(lock)
+        except OSError as error:  # perhaps a process of a killed attempt is still being ended
+            if time.monotonic() > deadline:
+                raise SetupError(
+                    f"what an earlier attempt left can't be removed: {error.strerror}", file=folder, remedy="remove it"
+                ) from None
+            time.sleep(0.1)
 
 
-def _remove(path: Path) -> None:
-    """Remove `path`, as far as that is possible, whatever an agent made of it.
+def _remove_all(folder: int) -> None:
+    """Remove all that is in the open `folder`, whatever an agent made of it.
 
-    By `rm`, which also gets through folders that are nested deeper than a path can say.
+    No path is followed down: a folder's folders are moved up here before it goes, so that none is too deep.
     """
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": False}
-    if subprocess.run(["rm", "-rf", "--", path], **quiet).returncode:  # type: ignore[call-overload]
-        subprocess.run(["chmod", "-R", "u+rwx", "--", path], **quiet)  # type: ignore[call-overload]
-        subprocess.run(["rm", "-rf", "--", path], **quiet)  # type: ignore[call-overload]
+    while names := os.listdir(folder):
+        for name in names:
+            if _removed(folder, name):
+                continue
+            inner: int = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            try:
+                for child in os.listdir(inner):
+                    if not _removed(inner, child):
+                        os.rename(child, f".{secrets.token_hex(8)}", src_dir_fd=inner, dst_dir_fd=folder)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=folder)
+
+
+def _removed(folder: int, name: str) -> bool:
+    """Remove `name` from the open `folder`, unless it is a folder: that is then opened to us."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        os.chmod(name, 0o700, dir_fd=folder)
+        return False
+    return True

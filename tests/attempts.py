@@ -71,12 +71,14 @@ def solving(mark: str, *, looks: int = 10) -> list[Turn]:
 class Provider(Loopback):
     """Answers by how far the conversation is, so that whoever goes on with it gets the turn that is due.
 
-    Each request that came in whole is billed, whether or not its answer arrived: `billed` are its own books.
+    Each request that came in whole is billed, whether or not its answer arrived: `billed` are its own books. `plain`:
+    calls are written into the reply's text.
     """
 
-    def __init__(self, turns: Sequence[Turn], *, delay: float = 0.0, seed: int = 0) -> None:
+    def __init__(self, turns: Sequence[Turn], *, delay: float = 0.0, seed: int = 0, plain: bool = False) -> None:
         super().__init__()
         self._turns = turns
+        self._plain = plain
         self._delay = delay
         self._rng = random.Random(seed)
         self.billed = Decimal(0)
@@ -88,7 +90,11 @@ class Provider(Loopback):
             self.received.append(received)
             self.billed += usage["prompt_tokens"] * PRICE_IN + usage["completion_tokens"] * PRICE_OUT
         usage["total_tokens"] = sum(usage.values())
-        answer = completion(f"Step {done + 1}.", calls=[self._turns[done]], usage=usage)
+        name, arguments = turn = self._turns[done]
+        text = f"Step {done + 1}."
+        if self._plain:
+            text += f"\n```json\n{json.dumps({'name': name, 'arguments': arguments}, ensure_ascii=False)}\n```"
+        answer = completion(text, calls=[] if self._plain else [turn], usage=usage)
         return Answer(body=answer.body, delay=self._delay * self._rng.random())
 
 
@@ -112,17 +118,21 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            bufsize=0,
         )
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self.stdin: IO[bytes] = self.process.stdin
         self.stdout: IO[bytes] = self.process.stdout
+        self.stderr: IO[bytes] = self.process.stderr
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            pipe.close()
 
     def start(self, attempt: AttemptSpec) -> int:
         """Start an attempt. Returns the number of its process."""
@@ -131,7 +141,7 @@ class Worker:
         self.stdin.flush()
 
         def look() -> int | None:
-            assert self.process.poll() is None, self.process.communicate()
+            assert self.process.poll() is None, self.stderr.read()
             return next(iter(set(self.children()) - before), None)
 
         return int(wait_for(look, seconds=30))

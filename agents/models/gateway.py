@@ -99,7 +99,7 @@ class Gateway:
     ) -> None:
         if purse.cap is not None:
             for route in routes.values():
-                _check_priced(route)
+                check_priced(route)
         self._routes = dict(routes)
         self._meters: dict[str, PromptMeter] = {}
         self.purse = purse
@@ -344,7 +344,7 @@ def _quote(call: _Call, worst: Worst) -> Quote:
     return Quote(fixed, worst.rates.output, call.wanted, min(LEAST_USEFUL_OUTPUT, call.wanted))
 
 
-def _check_priced(route: Route) -> None:
+def check_priced(route: Route) -> None:
     """A cap needs a price: refuse a route without one."""
     if isinstance(route.price, Unknown):
         raise SetupError(f"{route.price.problem}, so a cap can't hold", field="model", remedy=route.price.remedy)

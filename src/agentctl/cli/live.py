@@ -100,7 +100,8 @@ def shown_arguments(call: Call) -> str:
     return " ".join(f"{name}={value}" for name, value in call.arguments.items())
 
 
-def terminal(out: TextIO = sys.stderr) -> tuple[int, bool]:
-    """The width to write for, and whether colour is wanted."""
+def terminal(out: TextIO | None = None) -> tuple[int, bool]:
+    """The width to write for on `out` (standard error), and whether colour is wanted."""
+    out = out or sys.stderr
     colour = out.isatty() and not os.environ.get("NO_COLOR")
     return shutil.get_terminal_size((80, 24)).columns if out.isatty() else 100, colour

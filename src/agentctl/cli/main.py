@@ -57,7 +57,9 @@ def main(arguments: list[str] | None = None) -> Any:
         click.echo("agentctl: stopped", err=True)
         sys.exit(1)
     except click.ClickException as error:
-        error.show()
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "agentctl"
+        click.echo(f"agentctl: {' '.join(error.format_message().split())} (see: {command} --help)", err=True)
         sys.exit(2)
     except click.exceptions.Exit as leaving:
         sys.exit(leaving.exit_code)

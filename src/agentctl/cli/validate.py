@@ -28,6 +28,8 @@ def command(report: Path, task: str | None, dataset: Path | None, questions: Pat
 
     Exit status 0 when it can be accepted (warnings are told), 1 when not.
     """
+    if not report.exists():
+        raise InputError("no such report", file=report)
     check = validate_file(report, _questions(task, dataset, questions))
     if json_out:
         click.echo(json.dumps(check.model_dump(mode="json"), ensure_ascii=False, indent=1))
