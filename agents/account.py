@@ -6,7 +6,7 @@ from agentctl.base.cancel import Cancel
 from agentctl.base.paths import resolve
 
 from .manifest import PriceRecord, Spend, read_manifest
-from .models.gateway import DEFAULT_WINDOW, Gateway, Route
+from .models.gateway import DEFAULT_WINDOW, Gateway, Route, check_priced
 from .models.journal import Carried, Journal
 from .models.protocol import ModelClient
 from .price_overrides import price_table
@@ -31,6 +31,7 @@ class Account:
             context_window=spec.model.context_window or facts.max_input_tokens or DEFAULT_WINDOW,
             reasoning=bool(facts.reasoning),
         )
+        check_priced(self._route)
         self._purse = Purse(spec.limits.cost_usd, carried_spent=carried.spent, carried_uncertain=carried.uncertain)
         self._first_send = carried.sends + 1
         self._cancel = cancel
