@@ -50,9 +50,9 @@ class Before:
         read_manifest(record)
         reader = RecordReader(record)
         with claimed(record) as add:
-            _check_unfinished(reader)
             with work_folder(record):
                 pass  # what was killed left it
+            _check_unfinished(reader)
             replies = tuple(_replies(reader)) if kind in ("live", "human") else ()
             yield cls(record, reader.books(), replies, add)
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from attempts import Provider, Worker, check_books, check_solved, kill, running_with, solving, spec, wait_for
+from attempts import Provider, Worker, agentctl, check_books, check_solved, kill, running_with, solving, spec, wait_for
 from sandboxes import mark
 
 from agentctl.agents.manifest import read_result
 from agentctl.agents.spec import AttemptSpec
 from agentctl.benchmarks.resume import resumed
+from agentctl.tools.sandbox.procs import read_entry, same
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bwrap")
 
@@ -53,6 +54,8 @@ class Killing:
                     continue
                 check_books(attempt.record, provider)
                 if (result := read_result(attempt.record)) and not result.infrastructure:
+                    if (self.folder / f".{attempt.record.name}.work").exists():  # killed after its last word
+                        assert agentctl("solve", "--resume", attempt.record).returncode == 2
                     break
                 attempt = resumed(attempt.record, self.folder / f"r{n}")
             else:
@@ -67,9 +70,11 @@ class Killing:
     def _killed(self, worker: Worker, attempt: AttemptSpec) -> None:
         """Start the attempt and kill it at some moment, if it has not ended by then."""
         child = worker.start(attempt)
+        began = read_entry(child)
         time.sleep(self.rng.random() * self.longest)
         if self.by_parent:
             kill(worker.process.pid)
+            wait_for(lambda: began is None or not same(began), seconds=SOON)  # it ends itself, in order
         else:
             kill(child if child in worker.children() else 0)
             told = worker.told()

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ from attempts import (
     spec,
     wait_for,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from sandboxes import mark
 
 from agentctl.agents.manifest import read_result
@@ -40,6 +43,7 @@ from agentctl.base.messages import Message, Role
 from agentctl.benchmarks.corebench.locate import examples
 from agentctl.benchmarks.runner import run
 from agentctl.cli.main import main
+from agentctl.cli.words import columns, fitted, harmless, padded, wrapped
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bwrap")
 WITHOUT_KEYS = {name: "" for name in os.environ if name.endswith("_API_KEY") or name == "AGENTCTL_MODEL"}
@@ -367,3 +371,32 @@ def test_lines_fit_the_terminal(tmp_path: Path) -> None:
     assert sum(line.lstrip().startswith("✓") for line in lines) == 3
     assert [line for line in lines if len(line) > 80 and str(tmp_path) not in line] == []
     assert "\x1b[32m✓" in done.stdout
+
+
+@given(st.text(max_size=60), st.integers(2, 30))
+def test_any_text_fits_a_line(text: str, width: int) -> None:
+    assert columns(fitted(text, width)) <= width
+    assert columns(padded(text, width)) == width
+    assert "\n" not in fitted(text, width)
+
+
+@given(st.text(max_size=60))
+def test_nothing_is_left_that_a_terminal_acts_on(text: str) -> None:
+    shown = harmless(text)
+    assert not any(unicodedata.category(each) in ("Cc", "Cs") and each not in "\n\t" for each in shown)
+    assert "\u202e" not in shown
+    assert harmless(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one two three four", ["one two", "  three", "  four"]),
+        ("漢字 漢字 漢字", ["漢字 漢字", "  漢字"]),
+        ("a b " * 12, ["a b a b a", "  b a b a", "  b a b a", "  b a b …"]),
+        ("\x1b[31mred", ["␛[31mred"]),
+        ("", []),
+    ],
+)
+def test_long_texts_are_wrapped(text: str, lines: list[str]) -> None:
+    assert wrapped(text, 9, indent="  ") == lines

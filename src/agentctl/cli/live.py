@@ -13,9 +13,8 @@ import click
 from agentctl.agents.events import Carried, Ended, Event, Failed, MessageAdded, Note, Ran, Replied
 from agentctl.agents.state import calls_of
 from agentctl.base.messages import Call, Message, Role, Status
-from agentctl.base.text import head
 
-from .words import dollars, seconds
+from .words import dollars, fitted, harmless, padded, seconds, wrapped
 
 _MARKS = {Status.OK: "✓", Status.ERROR: "✗", Status.TIMEOUT: "⏱", Status.CANCELLED: "■", Status.NOT_RUN: "-"}
 _COLOURS = {"✓": "green", "✗": "red", "⏱": "yellow"}
@@ -35,7 +34,8 @@ class Live:
 
     def __call__(self, event: Event) -> None:
         if self._header:
-            self._write(self._header)
+            for line in wrapped(self._header, self._width - 1, indent="  "):
+                self._write(line)
             self._header = ""
         match event:
             case MessageAdded(message=Message(role=Role.ASSISTANT)):
@@ -52,7 +52,7 @@ class Live:
             case Note():
                 self._line(f"    ! {event.kind}: {event.text.strip().splitlines()[-1] if event.text else ''}")
             case Ended():
-                detail = " ".join(event.detail.split())
+                detail = " ".join(harmless(event.detail).split())
                 self._write(click.style(f"    = {event.end}{': ' + detail if detail else ''}", dim=True))  # never cut
             case _:
                 pass
@@ -71,22 +71,18 @@ class Live:
         if event.status is Status.OK and event.exit_code not in (None, 0):
             mark = "✗"
         right = f" {seconds(event.seconds):>7} {dollars(self._spent):>8}"
-        left = f"{self._step:>3} {mark} {event.name:<12} {shown_arguments(call) if call else ''}"
-        room = max(20, self._width - len(right) - 1)
-        line = _fitted(left, room)
-        line = line.replace(mark, click.style(mark, fg=_COLOURS.get(mark)), 1)
+        name = f"{fitted(event.name, 24):<12}"
+        room = max(20, self._width - len(right) - len(name) - 8)
+        what = padded(shown_arguments(call) if call else "", room)
+        line = f"{self._step:>3} {click.style(mark, fg=_COLOURS.get(mark))} {name} {what}"
         self._write(line + click.style(right, dim=True))
 
     def _line(self, text: str) -> None:
-        line = _fitted(" " * (len(text) - len(text.lstrip())) + " ".join(text.split()), self._width - 1).rstrip()
-        self._write(click.style(line, dim=True))
+        indent = " " * (len(text) - len(text.lstrip()))
+        self._write(click.style(indent + fitted(text, self._width - 1 - len(indent)), dim=True))
 
     def _write(self, line: str) -> None:
         click.echo(line, file=self._out, color=self._colour)
-
-
-def _fitted(text: str, width: int) -> str:
-    return text.ljust(width) if len(text) <= width else head(text, width - 1) + "…"
 
 
 def shown_arguments(call: Call) -> str:

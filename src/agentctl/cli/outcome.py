@@ -11,10 +11,9 @@ from pydantic import JsonValue
 
 from agentctl.agents.manifest import AttemptResult
 from agentctl.agents.task import Provenance, Score
-from agentctl.base.text import head
 from agentctl.benchmarks.runner import Outcome
 
-from .words import count, dollars, seconds
+from .words import count, dollars, harmless, seconds, wrapped
 
 
 def as_json(outcome: Outcome) -> str:
@@ -39,7 +38,7 @@ def as_text(outcome: Outcome, *, width: int) -> str:
     kind = "" if result.kind == "live" else f" ({result.kind})"
     lines += [
         "",
-        f"{'ended':<9}{result.end}{': ' + result.detail if result.detail else ''}{kind}",
+        f"{'ended':<9}{result.end}{': ' + harmless(result.detail) if result.detail else ''}{kind}",
         f"{'cost':<9}{_cost(result)}{_tokens(result)}",
         f"{'time':<9}{seconds(result.work_seconds)} of work in {count(result.steps, 'step')}"
         + (f", {seconds(result.waited_seconds)} waiting" if result.waited_seconds >= 0.1 else ""),
@@ -60,18 +59,13 @@ def score_lines(score: Score, provenance: Sequence[Provenance], *, width: int = 
     lines = [f"{score.scorer}: {right} of {count(len(score.parts), 'question')} right{', ' + solved if solved else ''}"]
     for part in score.parts:
         mark = click.style("✓", fg="green") if part.correct else click.style("✗", fg="red")
-        lines.append(f"  {mark} {_fit(part.name, width - 4)}")
+        first, *rest = wrapped(part.name, width - 5, most=3)
+        lines += [f"  {mark} {first}", *(f"    {line}" for line in rest)]
         found = origin.get(part.name)
         came = f" [{found.kind}{' in ' + found.where if found.where else ''}]" if found and part.given else ""
-        lines.append(f"      {_fit((part.given or 'no answer') + came, width - 6)}")
-        if not part.correct:
-            lines.append(f"      {_fit(part.reason, width - 6)}")
+        told = [(part.given or "no answer") + came, *([] if part.correct else [part.reason])]
+        lines += [f"      {line}" for text in told for line in wrapped(text, width - 7, indent="  ")]
     return lines
-
-
-def _fit(text: str, width: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else head(text, width - 1) + "…"
 
 
 def _cost(result: AttemptResult) -> str:

@@ -12,7 +12,7 @@ import click
 from agentctl.benchmarks.replay import play_again
 
 from .live import Live, terminal
-from .words import count
+from .words import count, harmless, wrapped
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,6 +32,7 @@ def command(record: Path, into: Path | None, json_out: bool) -> None:
         listener=Live(sys.stderr, header=f"{record} · played again", width=width, colour=colour),
         environment=os.environ,
     )
+    shown, _ = terminal(sys.stdout)
     if json_out:
         tree = {
             "record": str(played.outcome.record),
@@ -41,10 +42,11 @@ def command(record: Path, into: Path | None, json_out: bool) -> None:
         click.echo(json.dumps(tree, ensure_ascii=False, indent=1))
     else:
         for difference in played.differences:
-            click.echo(f"✗ {difference.where}: {difference.what}")
+            first, *rest = wrapped(f"{difference.where}: {difference.what}", shown - 3, most=6)
+            click.echo("\n".join([f"{click.style('✗', fg='red')} {first}", *(f"  {line}" for line in rest)]))
             for side, text in (("recorded", difference.recorded), ("now", difference.now)):
                 for line in text.splitlines():
-                    click.echo(f"    {side:<9}{line}")
+                    click.echo(f"    {side:<9}{harmless(line)}")
         verdict = f"differs in {count(len(played.differences), 'place')}" if played.differences else "the same"
         click.echo(f"{record}: {verdict} ({count(played.compared, 'tool result')} compared)")
     sys.exit(1 if played.differences else 0)

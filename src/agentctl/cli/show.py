@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from agentctl.agents.events import Ended, MessageAdded, Ran
+from agentctl.agents.events import Carried, Ended, Event, Failed, MessageAdded, MoneyNoted, Note, Ran, WentOn
 from agentctl.agents.manifest import read_result
 from agentctl.agents.reading import RecordReader
 from agentctl.base.errors import AgentctlError
 from agentctl.base.messages import Call, ImageRef, Message, Opaque, Result, Text
 from agentctl.base.text import cut
 
-from .words import dollars, seconds
+from .words import dollars, harmless, seconds
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,7 +40,7 @@ def command(record: Path, request: int | None, full: bool, json_out: bool) -> No
         }
         click.echo(json.dumps(document, ensure_ascii=False, indent=1))
         return
-    click.echo("\n".join(_lines(reader, limit=1_000_000 if full else 600)))
+    click.echo(harmless("\n".join(_lines(reader, limit=1_000_000 if full else 600))))
 
 
 def _show_request(reader: RecordReader, n: int) -> None:
@@ -75,7 +75,7 @@ def _lines(reader: RecordReader, *, limit: int) -> list[str]:
             case Ended():
                 ended = event
             case _:
-                pass
+                lines += [f"    ! {line}" for line in _aside(event).splitlines()]
     books = reader.books()
     result = read_result(reader.folder)
     lines.append("")
@@ -87,6 +87,25 @@ def _lines(reader: RecordReader, *, limit: int) -> list[str]:
     if result is None:
         lines.append("no result")
     return lines
+
+
+def _aside(event: Event) -> str:
+    """What a reader should know of an event that is neither a message nor a call."""
+    match event:
+        case Failed(failed=failed):
+            lost = "; it may have been billed" if failed.lost else ""
+            return f"request {failed.n} failed: {failed.fault}: {' '.join(failed.words.split())}{lost}"
+        case MoneyNoted(noted=noted):
+            return f"{noted.what}: {noted.words}"
+        case Note():
+            return f"{event.kind}: {event.text}"
+        case Carried():
+            uncertain = f" and {dollars(event.uncertain)} uncertain" if event.uncertain else ""
+            return f"goes on from {event.record}, where {dollars(event.spent)} were spent{uncertain}"
+        case WentOn():
+            return f"another attempt went on from here: {event.record}"
+        case _:
+            return ""
 
 
 def _told(message: Message, limit: int) -> list[str]:
