@@ -131,14 +131,14 @@ ENDINGS_LIKE = ("exit 256", "exec bash", "kill -SEGV $$", "builtin exit 9")
     "command", [pytest.param(command, marks=pytest.mark.slow if command in ENDINGS_LIKE else ()) for command in ENDINGS]
 )
 def test_end_of_the_shell_is_told_at_once(command: str, shell: Bench) -> None:
-    shell.run('export KEPT=\'a\n"b"\'; mkdir -p "$HOME/it\'s"; cd "$HOME/it\'s"; plain=1; echo x >/tmp/once')
+    shell.run('export KEPT=\'a\n"b"\'; mkdir -p "$HOME/it\'s"; cd "$HOME/it\'s"; plain=1; echo x >~/once')
     began = time.monotonic()
-    result = shell.run(f"echo y >> /tmp/once; echo shown; {command}", 20)
+    result = shell.run(f"echo y >> ~/once; echo shown; {command}", 20)
     assert time.monotonic() - began < 5
     assert result.exit_code == ENDINGS[command]
     assert output(result).split("\n")[0] == "shown"
     assert "a new shell was started: still in" in notice(result)
-    assert shell.out('echo "$KEPT"; basename "$PWD"; echo [$plain]; cat /tmp/once') == 'a\n"b"\nit\'s\n[]\nx\ny'
+    assert shell.out('echo "$KEPT"; basename "$PWD"; echo [$plain]; cat ~/once') == 'a\n"b"\nit\'s\n[]\nx\ny'
 
 
 def test_state_is_kept_in_posix_mode_too(shell: Bench) -> None:
