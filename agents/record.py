@@ -206,6 +206,7 @@ def claimed(folder: Path) -> Iterator[Callable[[Event], None]]:
     try:
         if not _lock(events):
             raise InputError("an attempt is at work on it", file=folder, remedy="wait for its end")
+        (folder / ".aside").unlink(missing_ok=True)  # a kill leaves it
 
         def add(event: Event) -> None:
             before, line_feed, _ = path.read_bytes().rpartition(b"\n")

@@ -5,12 +5,13 @@ The lock goes with the process however that ends, so what a killed attempt left 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentctl.base.errors import InputError, SetupError
@@ -82,30 +83,62 @@ def _empty(folder: Path, lock: int) -> None:
             time.sleep(0.1)
 
 
-def _remove_all(folder: int) -> None:
-    """Remove all that is in the open `folder`, whatever an agent made of it.
+def _remove_all(top: int) -> None:
+    """Remove all that is in the open folder `top`, whatever an agent made of it.
 
-    No path is followed down: a folder's folders are moved up here before it goes, so that none is too deep.
+    One folder is open at a time and none is named by a path, so that none is too deep. OSError where something can't
+    be removed, or a folder was moved meanwhile.
     """
-    while names := os.listdir(folder):
-        for name in names:
-            if _removed(folder, name):
+    folder = os.dup(top)
+    try:
+        levels = [_Level.of(folder)]
+        while True:
+            if levels[-1].folders:
+                folder = _into(folder, levels[-1].folders[-1])
+                levels.append(_Level.of(folder))
                 continue
-            inner: int = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-            try:
-                for child in os.listdir(inner):
-                    if not _removed(inner, child):
-                        os.rename(child, f".{secrets.token_hex(8)}", src_dir_fd=inner, dst_dir_fd=folder)
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=folder)
+            levels.pop()
+            if not levels:
+                return
+            folder = _into(folder, "..")
+            if not os.path.samestat(os.fstat(folder), levels[-1].status):
+                raise OSError(errno.ESTALE, "a folder was moved while it was removed")
+            os.rmdir(levels[-1].folders.pop(), dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A folder on the way down, and the names of what is still in it: folders alone."""
+
+    status: os.stat_result
+    folders: list[str]
+
+    @classmethod
+    def of(cls, folder: int) -> _Level:
+        status = os.fstat(folder)
+        if status.st_mode & 0o700 != 0o700:
+            os.fchmod(folder, 0o700)
+        return cls(status, [name for name in os.listdir(folder) if not _removed(folder, name)])
+
+
+def _into(folder: int, name: str) -> int:
+    """Open the folder `name` in the open `folder`, which is closed."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        inner = os.open(name, flags, dir_fd=folder)
+    except PermissionError:  # closed to its owner, too
+        os.chmod(name, 0o700, dir_fd=folder)
+        inner = os.open(name, flags, dir_fd=folder)
+    os.close(folder)
+    return inner
 
 
 def _removed(folder: int, name: str) -> bool:
-    """Remove `name` from the open `folder`, unless it is a folder: that is then opened to us."""
+    """Remove `name` from the open `folder`, unless it is a folder."""
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:
-        os.chmod(name, 0o700, dir_fd=folder)
         return False
     return True

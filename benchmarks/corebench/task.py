@@ -11,6 +11,7 @@ from agentctl.base.deliverable import Finding
 from agentctl.base.errors import InputError
 from agentctl.base.jsonio import write_atomically
 from agentctl.base.paths import resolve
+from agentctl.base.text import clean
 from agentctl.prompts.compose import TaskText
 from agentctl.tools.report_check import ReportCheck, check_at
 from agentctl.tools.sandbox.protocol import FileKind, PathRefused, Sandbox, Workspace
@@ -153,7 +154,12 @@ class CapsuleTask:
         if self._manifest is None:
             return ()
         work = workspace.mounts[0]
-        return trace(read_leniently(data), self.capsule.questions, work.host, work.inside, self._manifest)
+        report = read_leniently(data)
+        try:
+            return trace(report, self.capsule.questions, work.host, work.inside, self._manifest)
+        except (OSError, RecursionError):  # folders that can't be walked must not cost an agent its answers
+            answered = [each for each in self.capsule.questions if isinstance(report, dict) and each in report]
+            return tuple(Provenance(name=clean(each), kind="unknown") for each in answered)
 
     def score(self, deliverable: Path | None) -> tuple[Score, ...]:
         """The benchmark's score of a collected report; none at all is scored as an empty one, as the benchmark does."""
