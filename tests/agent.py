@@ -34,16 +34,19 @@ from agentctl.tools.sandbox.protocol import Mount, Sandbox, SandboxSpec, Workspa
 from agentctl.tools.tool import Tool, ToolContext, ToolResult
 
 
-class Nothing:
-    """A deliverable that nothing is asked of."""
+class Scripted:
+    """A deliverable that stands when the model's script has come to its last turn."""
 
     path = "nothing"
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self._model = model
 
     def check(self) -> list[Finding]:
         return []
 
     def still_missing(self) -> list[str]:
-        return []
+        return [] if self._model.at_its_end else ["what the rest of the script does"]
 
     def finish_text(self) -> str:
         return "Call finish when you are done."
@@ -65,6 +68,10 @@ class ScriptedModel:
         turn = self._turns[len(self.requests) - 1]
         choice = {"index": 0, "message": turn["message"], "finish_reason": turn.get("finish_reason")}
         return decode_reply({"choices": [choice], "usage": turn.get("usage")})
+
+    @property
+    def at_its_end(self) -> bool:
+        return len(self.requests) >= len(self._turns)
 
     def close(self) -> None:
         pass
@@ -159,7 +166,7 @@ class Stage:
             tools=tools,
             context=ToolContext(
                 sandbox=sandbox,
-                deliverable=Nothing(),
+                deliverable=Scripted(model),
                 cancel=self.cancel,
                 outputs=record.outputs,
                 ask=asker.ask_helper,

@@ -84,7 +84,13 @@ def sends(case: dict[str, Any]) -> bool:
 def test_provider_case(case: dict[str, Any]) -> None:
     script = case["input"].get("script")
     assert script, f"{case['id']}: no script to send against"
-    check_outcomes(case, {n: outcome(step_of(entry), timeout=0.3) for n, entry in enumerate(script)})
+    steps = [step_of(entry) for entry in script]
+    check_outcomes(case, {n: outcome(step, timeout=patience(step)) for n, step in enumerate(steps)})
+
+
+def patience(step: Step) -> float:
+    """Seconds to wait for what comes of a step: few where nothing will come."""
+    return 0.4 if isinstance(step, Hang) else 10.0
 
 
 def check_outcomes(case: dict[str, Any], outcomes: dict[int, RawReply | ProviderError]) -> None:
@@ -93,6 +99,8 @@ def check_outcomes(case: dict[str, Any], outcomes: dict[int, RawReply | Provider
     `outcomes` by the place of what was sent against in the case's script.
     """
     given, exact = fields_of(case)
+    if case["kind"] not in ("retry-which", "context-overflow-recognised", "refusal", "usage-missing"):
+        pytest.fail(f"this test can't map the kind {case['kind']}")
     for n, found in outcomes.items():
         entry = given["script"][n]
         if entry == "ok":
@@ -114,15 +122,14 @@ def check_outcomes(case: dict[str, Any], outcomes: dict[int, RawReply | Provider
             case "context-overflow-recognised":
                 assert isinstance(found, ProviderError)
                 assert found.fault is Fault.CONTEXT
+            case "refusal" if isinstance(found, ProviderError):
+                assert found.fault is Fault.REFUSED
             case "refusal":
-                assert isinstance(found, RawReply)
                 assert found.finish is FinishReason.REFUSED
                 assert (entry.get("usage") or {}).items() <= (found.usage or {}).items()
             case "usage-missing":
                 assert isinstance(found, RawReply)
                 assert (found.usage or None) == (entry.get("usage") or None)
-            case kind:
-                pytest.fail(f"{case['id']}: no rule for the kind {kind}")
 
 
 # The request
@@ -265,7 +272,7 @@ def test_blanks_before_the_answer_are_waited_for() -> None:
     ("headers", "least", "most"),
     [
         ({"Retry-After": "7"}, 7, 7),
-        ({"Retry-After": formatdate(4e9, usegmt=True)}, 4e9 - time.time() - 7200, 4e9),
+        ({"Retry-After": formatdate(4e9, usegmt=True)}, 1e9, 4e9),  # a date in 2096: more than thirty years off
         ({"retry-after-ms": "1500", "Retry-After": "2"}, 1.5, 1.5),
     ],
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from loopback import Answer, Half, Hang, Loopback, Reset, Step, completion, failure, step_of
-from test_direct import NOT_STREAMED, check_outcomes, sends
+from test_direct import NOT_STREAMED, check_outcomes, patience, sends
 
 from agentctl.agents.models.litellm_client import LitellmClient, load
 from agentctl.agents.models.protocol import Fault, FinishReason, ModelSpec, ProviderError, RawReply, WireRequest
@@ -84,8 +84,8 @@ def test_provider_case(case: dict[str, Any]) -> None:
     script = case["input"].get("script")
     assert script, f"{case['id']}: no script to send against"
     # The same answer twice tells no more than once; a send through litellm is slow.
-    kept = {n: entry for n, entry in enumerate(script) if entry not in script[:n]}
-    check_outcomes(case, {n: outcome(step_of(entry), timeout=0.4) for n, entry in kept.items()})
+    kept = {n: step_of(entry) for n, entry in enumerate(script) if entry not in script[:n]}
+    check_outcomes(case, {n: outcome(step, timeout=patience(step)) for n, step in kept.items()})
 
 
 def without_nulls(tree: Any) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_fields import fields_of
 from loopback import Loopback, completion
 
 from agentctl.agents.models.direct import DirectClient
@@ -102,7 +103,8 @@ def test_a_script_in_short_form(tmp_path: Path, name: str, text: str) -> None:
 
 @pytest.mark.cases("tool_calls")
 def test_turns_of_the_cases_are_scripts(case: dict[str, Any]) -> None:
-    turns = case["input"].get("turns") or [case["input"]["saved_history_contains"]]
+    given, _ = fields_of(case)
+    turns = given.get("turns") or [given["saved_history_contains"]]
     client = ScriptClient.from_turns(turns)
     for turn in turns:
         message, given = turn["message"], ask(client)

@@ -23,17 +23,6 @@ from agentctl.tools.sandbox.protocol import Mount, Sandbox, SandboxSpec, Sandbox
 from agentctl.tools.sandbox.system import installed_packages
 
 LATER = dict.fromkeys(("EN-06", "OWN-EN-06"), "a prompt says it, not a sandbox")
-# Runs its arguments as the steps of one session, each followed by a line of the mark, the status and the time.
-SESSION = """
-exec 2>&1
-export W=$PWD
-mark=$1; shift
-printf '\\n%s 0 %s\\n' "$mark" "$EPOCHREALTIME"
-for step; do
-  eval "$step"
-  printf '\\n%s %d %s\\n' "$mark" $? "$EPOCHREALTIME"
-done
-"""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,10 +51,15 @@ def test_environment_case(case: dict[str, Any], kind: str, tmp_path: Path) -> No
 
 
 def check_steps(box: Sandbox, steps: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    """Run the steps as one session. A line of the mark, the status and the time follows each."""
     assert len(steps) == len(expected)
     mark = secrets.token_hex(8)
+    tell = f"printf '\\n%s %d %s\\n' {mark} $? $EPOCHREALTIME"
+    session = ["exec 2>&1; export W=$PWD; unset BASH_EXECUTION_STRING", tell]  # the variable holds all that is here
+    for step in steps:
+        session += [f"eval {shlex.quote(step['cmd'])}", tell]
     timeout = sum(step.get("timeout_s", 30) for step in steps)
-    result = box.exec(["bash", "-c", SESSION, "bash", mark, *(step["cmd"] for step in steps)], timeout=timeout)
+    result = box.exec(["bash", "-c", "\n".join(session)], timeout=timeout)
     _, *parts = re.split(rf"\n{mark} (\d+) ([\d.]+)\n", result.stdout.decode())
     statuses, times, outputs = parts[0::3], parts[1::3], parts[2::3]
     assert len(statuses) == len(steps) + 1, f"not every step came to its end: {result}"

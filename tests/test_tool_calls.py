@@ -194,6 +194,17 @@ def test_calls_after_finish_are_answered_and_not_run(tmp_path: Path) -> None:
     check_pairs(play.conversation)
 
 
+@pytest.mark.parametrize("protocol", ["plain", "plain-text"])
+def test_calls_between_tags_are_calls(protocol: str, tmp_path: Path) -> None:
+    text = (
+        'Both:\n<tool_call>\n{"name": "bash", "arguments": {"command": "echo one"}}\n</tool_call>\n```json\n```\n'
+        '<tool_call>{"name": "bash", "arguments": {"command": "echo two"}}</tool_call><tool_call></tool_call>'
+    )
+    says = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    play = Stage(tmp_path, scaffold_name=protocol).play([says, DONE])
+    assert [arguments["command"] for _, arguments in play.ran] == ["echo one", "echo two"]
+
+
 def test_the_plain_protocol_runs_fenced_calls_in_order(tmp_path: Path) -> None:
     text = (
         'First.\n```json\n{"name": "bash", "arguments": {"command": "echo one"}}\n```\n'

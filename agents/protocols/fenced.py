@@ -1,4 +1,4 @@
-"""Calls written into the text of a reply, as fenced JSON."""
+"""Calls written into the text of a reply: as fenced JSON, or between the tags that many open models were taught."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ..models.protocol import FinishReason, RawReply
 from .arguments import loads_repaired, read_call
 from .protocol import Tools
 
-_BLOCK = re.compile(r"^[ \t]*```(?:json|tool|tool_call)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCED = r"^[ \t]*```(?:json|tool|tool_call)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$"
+_TAGGED = r"<tool_call>(.*?)</tool_call>"  # where a server leaves them in the text
+_BLOCK = re.compile(f"{_FENCED}|{_TAGGED}", re.DOTALL | re.MULTILINE)
 
 
 def fenced_calls(reply: RawReply, step: int, tools: Tools, *, known_only: bool) -> list[Call]:
-    """The calls in the fenced blocks of the reply's text, in order.
+    """The calls in the fenced or tagged blocks of the reply's text, in order.
 
     A block is a call when it holds one JSON object with the keys `name` and `arguments` and no others. With
     `known_only` a name that is no tool's is taken for prose; else it is a call that is answered with an error.
@@ -27,7 +29,7 @@ def fenced_calls(reply: RawReply, step: int, tools: Tools, *, known_only: bool) 
             continue
         for block in _BLOCK.finditer(part.text):
             try:
-                value = loads_repaired(block.group(1))
+                value = loads_repaired(block[block.lastindex or 0])
             except ValueError:
                 continue
             if not isinstance(value, dict) or set(value) != {"name", "arguments"}:

@@ -1,7 +1,7 @@
 """Native tool calls: the provider's own field carries them.
 
-A reply without a call but with one written out as fenced JSON (`{"name": ..., "arguments": {...}}`, a known tool) is
-taken as that call: some models, local ones above all, write their calls so.
+A reply without a call but with one written out as JSON (`{"name": ..., "arguments": {...}}`, a known tool), fenced or
+between `<tool_call>` tags, is taken as that call: some models, local ones above all, write their calls so.
 """
 
 from __future__ import annotations
