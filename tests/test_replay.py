@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from attempts import ANSWERS, CAPSULE, FINISH, Provider, Turn, agentctl, bash, report, spec
+from attempts import ANSWERS, CAPSULE, FINISH, Provider, Turn, agentctl, bash, report, spec, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -256,6 +259,18 @@ def test_a_good_record_plays_again(record: Path) -> None:
     result = read_result(record.with_name("good.replay"))
     assert result is not None
     assert result.kind == "replay"
+
+
+def test_a_replay_that_is_stopped_says_so(place: Path, tmp_path: Path) -> None:
+    solve(place, tmp_path / "r", calls([bash("sleep 2")]))
+    (tmp_path / "r.replay").mkdir()  # of an earlier replay: another name is found
+    words = [sys.executable, "-m", "agentctl", "replay", tmp_path / "r"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as playing:
+        wait_for(lambda: (tmp_path / "r.replay-2" / "events.jsonl").exists(), seconds=20)
+        playing.send_signal(signal.SIGINT)
+        told, said = playing.communicate(timeout=20)
+    assert (playing.returncode, told) == (1, "")
+    assert said.splitlines()[-1].startswith(f"agentctl: {tmp_path}/r: stopped by SIGINT")
 
 
 def test_a_plain_text_record_plays_again(place: Path, tmp_path: Path) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import count as count_up
 from pathlib import Path
 
 import click
 
+from agentctl.base.errors import AgentctlError
 from agentctl.benchmarks.replay import play_again
 
 from .live import Live, terminal
+from .stopping import cancelled_by_signals
 from .words import count, harmless, wrapped
 
 
@@ -26,12 +29,11 @@ def command(record: Path, into: Path | None, json_out: bool) -> None:
     each answer that was produced by the run is produced again.
     """
     width, colour = terminal()
-    played = play_again(
-        record,
-        into or record.with_name(f"{record.name}.replay"),
-        listener=Live(sys.stderr, header=f"{record} · played again", width=width, colour=colour),
-        environment=os.environ,
-    )
+    live = Live(sys.stderr, header=f"{record} · played again", width=width, colour=colour)
+    with cancelled_by_signals() as cancel:
+        played = play_again(record, into or _beside(record), listener=live, environment=os.environ, cancel=cancel)
+    if cancel.is_set():
+        raise AgentctlError(f"stopped by {cancel.reason} before it was played to its end", file=record)
     shown, _ = terminal(sys.stdout)
     if json_out:
         tree = {
@@ -50,3 +52,10 @@ def command(record: Path, into: Path | None, json_out: bool) -> None:
         verdict = f"differs in {count(len(played.differences), 'place')}" if played.differences else "the same"
         click.echo(f"{record}: {verdict} ({count(played.compared, 'tool result')} compared)")
     sys.exit(1 if played.differences else 0)
+
+
+def _beside(record: Path) -> Path:
+    """The first of RECORD.replay, RECORD.replay-2, ... that is not there yet."""
+    whole = record.absolute()
+    names = (whole.with_name(f"{whole.name}.replay{'' if n == 1 else f'-{n}'}") for n in count_up(1))
+    return next(path for path in names if not os.path.lexists(path))

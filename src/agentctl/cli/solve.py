@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -16,7 +13,6 @@ from click.core import ParameterSource
 from agentctl.agents.manifest import read_manifest
 from agentctl.agents.scaffold import load_scaffold
 from agentctl.agents.spec import AttemptSpec, Limits, Prices
-from agentctl.base.cancel import Cancel
 from agentctl.base.errors import AgentctlError, InputError
 from agentctl.benchmarks.corebench.locate import locate
 from agentctl.benchmarks.resume import resumed
@@ -25,6 +21,7 @@ from agentctl.benchmarks.solving import default_model, new_record
 
 from .live import Live, terminal
 from .outcome import as_json, as_text
+from .stopping import cancelled_by_signals
 from .words import dollars
 
 _WITH_RESUME = {"--resume", "--record", "--require-correct", "--json"}
@@ -139,7 +136,7 @@ def _run(spec: AttemptSpec, *, require_correct: bool, json_out: bool) -> None:
         + f" · cap {dollars(spec.limits.cost_usd)} · {spec.sandbox.kind}, network {spec.sandbox.network}"
     )
     live = Live(sys.stderr, header=header, width=width, colour=colour)
-    with _cancelled_by_signals() as cancel:
+    with cancelled_by_signals() as cancel:
         outcome = run(spec, cancel=cancel, listener=live, environment=os.environ)
     click.echo(as_json(outcome) if json_out else as_text(outcome, width=width))
     result = outcome.result
@@ -151,24 +148,6 @@ def _run(spec: AttemptSpec, *, require_correct: bool, json_out: bool) -> None:
         )
     if require_correct and not all(score.solved for score in outcome.scores):
         sys.exit(1)
-
-
-@contextmanager
-def _cancelled_by_signals() -> Iterator[Cancel]:
-    """A Cancel that Ctrl-C, SIGTERM and a closed terminal set; a second Ctrl-C stops at once."""
-    cancel = Cancel()
-
-    def ask(number: int, frame: object) -> None:
-        if cancel.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        cancel.set(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield cancel
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _resumed(resume: Path, record: Path | None, context: click.Context) -> AttemptSpec:
