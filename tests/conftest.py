@@ -1,7 +1,7 @@
-"""Where tests find inputs that others can replace: `pytest --shared DIR` reads DIR/cases and DIR/conformance.
+"""Where tests find inputs that others can bring: `pytest --shared DIR` reads DIR/cases and DIR/conformance.
 
-Without the option: `../shared` where it exists, else the project's own inputs in `tests/data`, whose README tells of
-the form.
+Without the option that is `../shared`, where it exists. The project's own inputs of the same form, in `tests/data`, are
+read besides, always.
 """
 
 from __future__ import annotations
@@ -27,31 +27,28 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--shared {given}: no such folder")
 
 
-def shared_folder(config: pytest.Config) -> Path:
-    """The folder that cases and conformance files are read from in this run."""
+def folders(config: pytest.Config) -> list[Path]:
+    """The folders that cases and conformance files are read from in this run."""
     given = config.getoption("--shared")
-    if given is not None:
-        return Path(given)
-    return NEIGHBOUR if (NEIGHBOUR / "cases").is_dir() else OWN
-
-
-def read_shared(config: pytest.Config, name: str) -> Any:
-    """The parsed JSON file `name` (as `cases/shell.json`) of the shared folder."""
-    path = shared_folder(config) / name
-    return json.loads(path.read_text(encoding="utf-8"))
+    others = Path(given) if given is not None else NEIGHBOUR
+    found = [others.resolve()] if given is not None or (others / "cases").is_dir() else []
+    return [*found, *([OWN] if OWN not in found else [])]
 
 
 def entries_of(config: pytest.Config, area: str) -> list[dict[str, Any]]:
-    """The entries of cases/<area>.json. Fails where one is not of the cases' form."""
-    entries = read_shared(config, f"cases/{area}.json")
-    where = shared_folder(config) / f"cases/{area}.json"
-    if not isinstance(entries, list):
-        pytest.fail(f"{where}: not a list of cases", pytrace=False)
-    for n, entry in enumerate(entries):
-        lacking = [field for field in ("id", "kind", "input", "expect") if field not in entry]
-        if lacking:
-            pytest.fail(f"{where}: entry {n} has no {' and no '.join(lacking)}", pytrace=False)
-    return entries
+    """The entries of every cases/<area>.json. Fails where one is not of the cases' form."""
+    found: list[dict[str, Any]] = []
+    for folder in folders(config):
+        path = folder / "cases" / f"{area}.json"
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(entries, list):
+            pytest.fail(f"{path}: not a list of cases", pytrace=False)
+        for n, entry in enumerate(entries):
+            lacking = [field for field in ("id", "kind", "input", "expect") if field not in entry]
+            if lacking:
+                pytest.fail(f"{path}: entry {n} has no {' and no '.join(lacking)}", pytrace=False)
+        found += entries
+    return found
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -69,15 +66,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 marks.append(pytest.mark.xfail(reason=later[entry["id"]], strict=True))
             params.append(pytest.param(entry, id=entry["id"], marks=marks))
         metafunc.parametrize("case", params)
-
-
-@pytest.fixture
-def cases(request: pytest.FixtureRequest) -> Callable[[str], list[dict[str, Any]]]:
-    """`cases("shell")`: the entries of cases/shell.json."""
-    return lambda area: entries_of(request.config, area)
+    if "conformance" in metafunc.fixturenames:
+        found = folders(metafunc.config)
+        metafunc.parametrize("conformance", found, ids=[folder.name for folder in found], indirect=True)
 
 
 @pytest.fixture
 def conformance(request: pytest.FixtureRequest) -> Callable[[str], Any]:
-    """`conformance("cost/cases.json")`: that file of the conformance folder, parsed."""
-    return lambda name: read_shared(request.config, f"conformance/{name}")
+    """`conformance("cost/cases.json")`: that file of a conformance folder, parsed; once for each folder."""
+    folder: Path = request.param / "conformance"
+    return lambda name: json.loads((folder / name).read_text(encoding="utf-8"))
