@@ -196,4 +196,4 @@ def request_body(
         head["temperature"] = model.temperature
     if model.effort is not None:
         head["reasoning_effort"] = model.effort
-    return dumps(head)[:-1] + b',"messages":[' + b",".join(message.body for message in messages) + b"]}"
+    return dumps(head)[:-1] + b',"messages":[' + b",".join([message.body for message in messages]) + b"]}"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .server import ModelServer
 
-COMMAND = "seq 1 300"  # some 1,100 bytes of output, as a listing or a log has
+COMMAND = "printf '%055d\\n' {1..20}"  # a builtin, as starting a program would outweigh the rest; 1,100 bytes of output
 DRIVERS = ("bare", "bare-litellm", "direct", "litellm")
 
 

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema
 class Frozen(BaseModel):
     """A value: immutable, equal by content, and strict about unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Built when first used: of all the values there are, a command uses few.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def plain_decimal(value: Decimal) -> str:
