@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 import agentctl
 from agentctl.base.errors import InputError
@@ -30,7 +30,7 @@ from .task import Provenance
 
 T = TypeVar("T", bound=Frozen)
 
-_SOURCES = ("agents/protocols", "agents/loop.py", "agents/history.py", "agents/transcript.py", "tools")
+_SOURCES = ("base", "prompts", "tools", "agents", "benchmarks/corebench/staging.py")
 
 
 class PriceRecord(Frozen):
@@ -86,7 +86,7 @@ class AttemptResult(Frozen):
     work_seconds: float
     waited_seconds: float
     spend: Spend
-    deliverable: str | None  # file in the record
+    deliverable: str | None = Field(pattern=r"^[^./\x00][^/\x00]*$")  # plain name of a file in the record
     deliverable_digest: str | None
     deliverable_problem: str | None
     provenance: tuple[Provenance, ...] = ()
@@ -112,7 +112,7 @@ def attempt_key(spec: AttemptSpec, *, prompt_digest: str, fingerprint: Fingerpri
 
 @cache
 def source_digest() -> str:
-    """SHA-256 over the source of tools, protocols and loop."""
+    """SHA-256 over the source of all that an attempt is made of."""
     root = files(agentctl)
     lines = [
         f"{name} {digest(entry.read_bytes())}"

@@ -154,10 +154,22 @@ class Record:
         if path.exists():
             raise AgentctlError("this record has a result already", file=path)
         (self.folder / ".aside").unlink(missing_ok=True)
+        self._cut_outputs()
         try:
             write_atomically(path, self._secrets.cut_line(result))
         except OSError as error:
             raise self._no_room(error) from None
+
+    def _cut_outputs(self) -> None:
+        """Cut secrets out of kept outputs too. One that can't be written anew is given up rather than kept."""
+        for path in sorted(self.outputs.iterdir()):
+            data = path.read_bytes()
+            cut = self._secrets.cut_bytes(data)
+            if cut != data:
+                try:
+                    write_atomically(path, cut)
+                except OSError:
+                    path.unlink()
 
     def close(self) -> None:
         """Let go of the file. The record stays as it is."""

@@ -19,7 +19,8 @@ class Scaffold(Frozen):
 
     name: str
     protocol: Literal["native", "plain"] = "native"
-    system: str  # file below prompts/ that holds the system message
+    system: str  # file below prompts/ that holds the system message, or one beside the scaffold's own file
+    system_text: str = ""  # what that file says, where it is the scaffold's own
     tools: tuple[str, ...]
     history: Literal["full"] = "full"
     finish_check: bool = True  # the deliverable is checked when the agent says that it is done
@@ -32,6 +33,13 @@ class Scaffold(Frozen):
         return digest(canonical(self.model_dump(mode="json")))
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"can't be read as UTF-8 text: {error}", file=path) from None
+
+
 def load_scaffold(name: str) -> Scaffold:
     """The scaffold shipped as `name`, or the one in the YAML file of that path. InputError names file and field."""
     shipped = files(__package__).joinpath("scaffolds")
@@ -39,7 +47,7 @@ def load_scaffold(name: str) -> Scaffold:
     if path.suffix in {".yaml", ".yml"}:
         if not path.is_file():
             raise InputError("no such scaffold file", file=name)
-        text = path.read_text(encoding="utf-8")
+        text = _text(path)
     else:
         known = sorted(entry.name.removesuffix(".yaml") for entry in shipped.iterdir() if entry.name.endswith(".yaml"))
         if name not in known:
@@ -50,7 +58,11 @@ def load_scaffold(name: str) -> Scaffold:
             )
         text = shipped.joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     try:
-        return Scaffold.model_validate(yaml.safe_load(text))
+        scaffold = Scaffold.model_validate(yaml.safe_load(text))
+        own = path.parent / scaffold.system
+        if path.is_file() and own.is_file():
+            scaffold = scaffold.model_copy(update={"system_text": _text(own).rstrip("\n")})
+        return scaffold
     except yaml.YAMLError as error:
         raise InputError(f"not YAML: {error}", file=name) from None
     except ValidationError as error:

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 
-_NAMES = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_NAMES = re.compile(r"(^|_)(api_?)?(key|token|secret|passw(or)?d|passphrase|credentials?|pat)(_|$)", re.IGNORECASE)
 _NOT_SECRET = re.compile(
     r"^(SSH_AUTH_SOCK|GPG_AGENT_INFO|XAUTHORITY|.*_(FILE|PATH|DIR|SOCK|LIMIT|TYPE))$", re.IGNORECASE
 )
+_PLAIN_WORD = re.compile(r"[a-z_]+")
 _LEAST = 8  # characters; shorter values would cut innocent text
 
 
@@ -24,9 +25,11 @@ class Secrets:
         }
         # The longest first: one secret may hold another.
         self._texts = [(value, f"[{found[value]} cut]") for value in sorted(found, key=len, reverse=True)]
+        # In a line of JSON a plain word may be one of ours (an end reason, a status): it is cut in texts alone.
         self._bytes = [
             (json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "replace"), mark.encode())
             for value, mark in self._texts
+            if not _PLAIN_WORD.fullmatch(value)
         ]
 
     def cut(self, text: str) -> str:
@@ -35,6 +38,12 @@ class Secrets:
             if value in text:
                 text = text.replace(value, mark)
         return text
+
+    def cut_bytes(self, data: bytes) -> bytes:
+        """The same for a program's output."""
+        for value, mark in self._texts:
+            data = data.replace(value.encode("utf-8", "surrogateescape"), mark.encode())
+        return data
 
     def cut_line(self, line: bytes) -> bytes:
         """The same for a line of JSON."""

@@ -44,5 +44,5 @@ class AttemptSpec(Frozen):
     record: Path  # the folder to make; must not exist
     repeat: int = 0
     try_number: int = 1
-    seed: int | None = None  # sent to providers that take one
+    seed: int | None = None  # of the attempt: recorded, and a part of its key
     resume_from: Path | None = None  # a record whose replies are played again before the model is asked

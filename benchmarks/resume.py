@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agentctl.agents.events import Carried as CarriedEvent
 from agentctl.agents.events import Event, WentOn
@@ -20,10 +21,41 @@ from agentctl.base.errors import InputError, SetupError
 
 from .scratch import work_folder
 
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
-def resumed(record: Path, into: Path) -> AttemptSpec:
-    """The spec of an attempt that goes on in `into` from where the one in `record` was cut off."""
+
+def refuse_local(record: Path, spec: AttemptSpec, *, local: bool) -> None:
+    """A record may be anybody's: only its reader can say that its commands may run outside of a sandbox."""
+    if spec.sandbox.kind == "local" and not local:
+        raise InputError(
+            "its commands ran without a sandbox",
+            file=record,
+            field="--sandbox",
+            remedy="if you trust it: --sandbox local",
+        )
+
+
+def refuse_address(record: Path, spec: AttemptSpec, api_base: str | None) -> None:
+    """A record may be anybody's: only its reader can say that a key may go to the address that it names."""
+    named = spec.model.api_base
+    if named is None or urlsplit(named).hostname in _THIS_MACHINE or api_base == named:
+        return
+    raise InputError(
+        f"its model is at {named}",
+        file=record,
+        field="--api-base",
+        remedy="if that is right, name it: --api-base, the same address",
+    )
+
+
+def resumed(record: Path, into: Path, *, api_base: str | None = None, local: bool = False) -> AttemptSpec:
+    """The spec of an attempt that goes on in `into` from where the one in `record` was cut off.
+
+    What a stranger's record could do harm with, its reader must name: see `refuse_address` and `refuse_local`.
+    """
     spec = read_manifest(record).spec
+    refuse_address(record, spec, api_base)
+    refuse_local(record, spec, local=local)
     return spec.model_copy(update={"resume_from": record.absolute(), "record": into})
 
 
@@ -86,10 +118,10 @@ def _check_unfinished(reader: RecordReader) -> None:
             raise InputError("another attempt went on from it", file=record, remedy=f"resume that one: {later}")
 
 
-def _replies(reader: RecordReader) -> Iterator[RawReply]:
+def _replies(reader: RecordReader, seen: tuple[Path, ...] = ()) -> Iterator[RawReply]:
     """The main model's replies, in order, those included that the attempt was to give again and did not get to."""
     own = [reply for role, reply in recorded_replies(reader) if role == "main"]
     yield from own
     earlier = reader.manifest.spec.resume_from
-    if earlier is not None and earlier.is_dir():
-        yield from list(_replies(RecordReader(earlier)))[len(own) :]
+    if earlier is not None and earlier.is_dir() and earlier.resolve() not in seen:
+        yield from list(_replies(RecordReader(earlier), (*seen, earlier.resolve())))[len(own) :]

@@ -1,6 +1,6 @@
 """run(spec): the one way to run an attempt. Stage, sandbox, agent, collect, score; a record is what is left.
 
-Used by `solve`, by grids and by adapters alike. Nothing here changes the process's folder, environment or signals.
+Whoever runs attempts does it through this. Nothing here changes the process's folder, environment or signals.
 """
 
 from __future__ import annotations
@@ -248,6 +248,7 @@ class _Attempt:
             self._task.text(self._sandbox.workspace),
             network=self._spec.sandbox.network,
             tools_text=words,
+            system_text=self._spec.scaffold.system_text,
         )
 
     def _manifest(self, prompt: Prompt) -> Manifest:

@@ -25,12 +25,12 @@ def solve(
     level: str = "hard",
     model: str | ModelSpec | None = None,
     scaffold: str | Scaffold = "plain",
-    dataset: Path | None = None,
-    capsules: Path | None = None,
+    dataset: str | Path | None = None,
+    capsules: str | Path | None = None,
     limits: Limits | None = None,
     prices: Prices | None = None,
     sandbox: SandboxSpec | None = None,
-    record: Path | None = None,
+    record: str | Path | None = None,
     cancel: Cancel | None = None,
     listener: Listener | None = None,
     environment: Mapping[str, str] | None = None,
@@ -42,7 +42,12 @@ def solve(
     start; how it went is in the outcome.
     """
     environment = os.environ if environment is None else environment
-    located = locate(task, level, dataset=dataset, capsules=capsules)
+    located = locate(
+        task,
+        level,
+        dataset=Path(dataset) if dataset else None,
+        capsules=Path(capsules) if capsules else None,
+    )
     if not isinstance(model, ModelSpec):
         model = ModelSpec(name=model or default_model(located, environment))
     spec = AttemptSpec(
@@ -52,7 +57,7 @@ def solve(
         limits=limits or Limits(),
         prices=prices or Prices(),
         sandbox=sandbox or SandboxSpec(),
-        record=record or new_record(located.ref.id, located.ref.level),
+        record=Path(record) if record else new_record(located.ref.id, located.ref.level),
     )
     return run(spec, cancel=cancel, listener=listener, environment=environment)
 

@@ -128,9 +128,9 @@ class Server:
         try:
             if self._owner_writes >= 0:
                 os.close(self._owner_writes)
-            for (
-                number
-            ) in _STOPS:  # a Ctrl-C is sent to all: the owner's pipe tells of it. Ignored, it would be so inside
+            # A Ctrl-C reaches every process of the terminal; the owner decides, and its pipe tells. Not SIG_IGN, which
+            # the commands of the agent would inherit.
+            for number in _STOPS:
                 signal.signal(number, lambda *_: None)
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, sys.stdin.fileno())

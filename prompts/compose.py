@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import PurePosixPath
 from string import Template
 
 from agentctl.base.errors import InputError
@@ -35,6 +36,8 @@ class Prompt(Frozen):
 @cache
 def read_part(name: str) -> str:
     """The text of the data file `name` below prompts/, without its final line feed."""
+    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise InputError("a prompt part is named by its place below prompts/", file=name)
     try:
         return files(__package__).joinpath(name).read_text(encoding="utf-8").rstrip("\n")
     except (FileNotFoundError, IsADirectoryError):
@@ -49,14 +52,14 @@ def fill(template: str, variables: Mapping[str, str], *, name: str) -> str:
         raise InputError(f"prompt part can't be filled: {error}", file=f"prompts/{name}") from None
 
 
-def compose(system_part: str, task: TaskText, *, network: str, tools_text: str = "") -> Prompt:
-    """The prompt of `task` under the system text `system_part` (a file below prompts/).
+def compose(system_part: str, task: TaskText, *, network: str, tools_text: str = "", system_text: str = "") -> Prompt:
+    """The prompt of `task` under the system text `system_part` (a file below prompts/), or `system_text` instead.
 
     `network` is the sandbox's policy, which the agent is told. `tools_text` describes the tools where a protocol tells
     of them in words.
     """
     level = f"levels/{task.benchmark}/{task.level}.md"
-    system = (read_part(system_part), read_part(f"network/{network}.md"), tools_text)
+    system = (system_text or read_part(system_part), read_part(f"network/{network}.md"), tools_text)
     return Prompt(
         system="\n\n".join(filter(None, system)),
         task=fill(read_part(level), task.variables, name=level),

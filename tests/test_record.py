@@ -174,6 +174,16 @@ def test_secrets_are_cut_by_name_and_value(tmp_path: Path) -> None:
         assert b"[OPENAI_API_KEY cut] and [MY_TOKEN cut] in /usr/bin, short" in data
 
 
+def test_kept_outputs_hold_no_secret_at_the_end(tmp_path: Path) -> None:
+    record = new_record(tmp_path / "r", Secrets({"MY_TOKEN": "canary-two-2"}))
+    (record.outputs / "bash-0001.txt").write_bytes(b"\xff canary-two-2 \x00 end")
+    (record.outputs / "bash-0002.txt").write_bytes(b"nothing")
+    record.finish(b"{}")
+    record.close()
+    assert (record.outputs / "bash-0001.txt").read_bytes() == b"\xff [MY_TOKEN cut] \x00 end"
+    assert (record.outputs / "bash-0002.txt").read_bytes() == b"nothing"
+
+
 @given(ANY_TEXT)
 @settings(max_examples=50)
 def test_any_text_is_recorded_as_valid_unicode(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:

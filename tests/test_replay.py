@@ -234,8 +234,8 @@ def record(place: Path) -> Path:
     return place / "good"
 
 
-def again(record: Path, into: Path, **environment: str) -> Played:
-    return play_again(record, into, environment={**os.environ, **environment})
+def again(record: Path, into: Path, *, local: bool = False, **environment: str) -> Played:
+    return play_again(record, into, environment={**os.environ, **environment}, local=local)
 
 
 @pytest.fixture
@@ -321,13 +321,21 @@ def test_a_broken_program_is_told(place: Path, tmp_path: Path) -> None:
     """A python3 earlier on PATH that adds wrongly. Only the local sandbox lets a user's PATH in."""
     turns = [bash("python3 -c 'print(40 + 2)'; pwd"), bash(f"echo '{json.dumps(ANSWERS)}' >report.json"), FINISH]
     solve(place, tmp_path / "local", calls(turns), sandbox=SandboxSpec(kind="local"))
-    assert again(tmp_path / "local", tmp_path / "same").differences == ()
+    assert again(tmp_path / "local", tmp_path / "same", local=True).differences == ()
     shim = tmp_path / "bin" / "python3"
     shim.parent.mkdir()
     shim.write_text("#!/bin/sh\necho 41\n")
     shim.chmod(0o755)
-    told = wheres(again(tmp_path / "local", tmp_path / "again", PATH=f"{shim.parent}:{os.environ['PATH']}"))
+    path = f"{shim.parent}:{os.environ['PATH']}"
+    told = wheres(again(tmp_path / "local", tmp_path / "again", local=True, PATH=path))
     assert told == {"bash (c1.1)": "gave another result\n42\n41"}
+
+
+def test_a_record_can_not_by_itself_leave_the_sandbox(place: Path, tmp_path: Path) -> None:
+    solve(place, tmp_path / "r", calls([bash("echo hi"), FINISH]), sandbox=SandboxSpec(kind="local"))
+    with pytest.raises(InputError, match="--sandbox local"):
+        again(tmp_path / "r", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
 
 
 def test_a_report_made_by_a_program_is_compared(place: Path, tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ def test_requests_are_shown_as_they_were_sent(tmp_path: Path, scaffold: str, cap
         assert digest(body) == reader.requests[n].digest
     capfdbinary.readouterr()
     main(["show", str(tmp_path / "r"), "--request", "4"])
-    assert capfdbinary.readouterr().out == sent[3] + b"\n"
+    assert capfdbinary.readouterr().out == sent[3]
     main(["show", str(tmp_path / "r"), "--full"])
 
 

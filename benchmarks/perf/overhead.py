@@ -1,7 +1,7 @@
 """What a step costs: `python -m agentctl.benchmarks.perf.overhead [--steps 10,50,200] [--repeat 3]`.
 
 Four clients on a loopback model server without a delay, side by side in one run: a bare loop, bare litellm, agentctl's
-direct client, agentctl through litellm. Prints medians over the repeats, and the ratios that the goals are about.
+direct client, agentctl through litellm. Prints medians over the repeats, and ratios.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a task wants left behind, as loop and tools see it. Benchmarks implement it; nobody else says "question"."""
+"""What a task wants left behind, as loop and tools see it. Benchmarks implement it."""
 
 from __future__ import annotations
 

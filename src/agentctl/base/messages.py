@@ -35,7 +35,7 @@ class ImageRef(_Part):
     """An image, kept by content in the record's `images/`; the bytes are put in when a request is encoded."""
 
     kind: Literal["image"] = "image"
-    digest: str  # SHA-256 of the encoded image file
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")  # SHA-256 of the encoded image file; names it in the record
     media_type: str  # image/png, image/jpeg, image/webp or image/gif
     width: int  # pixels
     height: int  # pixels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -10,6 +11,8 @@ import click
 
 from agentctl import __version__
 from agentctl.base.errors import AgentctlError
+
+from .words import harmless
 
 # Each command is imported when it is asked for: `agentctl --help` stays quick.
 _COMMANDS = {
@@ -42,11 +45,14 @@ class Lazy(click.Group):
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="agentctl")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Run, meter, record, replay and compare agents that reproduce papers.
 
     Try it: agentctl solve capsule-4810297
     """
+    if os.environ.get("NO_COLOR"):
+        context.color = False
 
 
 def main(arguments: list[str] | None = None) -> Any:
@@ -64,7 +70,7 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.exceptions.Exit as leaving:
         sys.exit(leaving.exit_code)
     except AgentctlError as error:
-        click.echo(f"agentctl: {error}", err=True)
+        click.echo(f"agentctl: {harmless(str(error))}", err=True)
         sys.exit(error.exit_status)
     except BrokenPipeError:
         sys.stderr.close()

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from agentctl.agents.manifest import AttemptResult
 from agentctl.agents.task import Provenance, Score
+from agentctl.base.jsonio import refuse_constant
 from agentctl.benchmarks.runner import Outcome
 
 from .words import count, dollars, harmless, seconds, wrapped
@@ -78,7 +79,7 @@ def _cost(result: AttemptResult) -> str:
         case "live":
             return f"{dollars(books.spent)}{uncertain}{of_cap}{', partly estimated' if books.usage.estimated else ''}"
         case "replay":
-            return f"{dollars(books.spent)}{of_cap} when it was recorded, nothing now"
+            return f"{dollars(books.spent)}{of_cap} when recorded, nothing now"
         case _:
             return f"{dollars(books.spent)}{of_cap}"
 
@@ -94,7 +95,7 @@ def _report(record: Path, result: AttemptResult) -> JsonValue:
         return None
     text = (record / result.deliverable).read_text(encoding="utf-8", errors="replace")
     try:
-        value: JsonValue = json.loads(text)
-    except ValueError:
+        value: JsonValue = json.loads(text, parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
         return text
     return value

@@ -21,8 +21,9 @@ from .words import count, harmless, wrapped
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("record", type=click.Path(path_type=Path))
 @click.option("--into", type=click.Path(path_type=Path), help="Folder for the new record. [RECORD.replay]")
+@click.option("--sandbox", type=click.Choice(["local"]), help="Let a record of the local sandbox run without one.")
 @click.option("--json", "json_out", is_flag=True, help="One JSON document on standard output.")
-def command(record: Path, into: Path | None, json_out: bool) -> None:
+def command(record: Path, into: Path | None, sandbox: str | None, json_out: bool) -> None:
     """Play RECORD again and show every difference.
 
     It passes, with exit status 0, when each tool gave the same result (times, temporary names and the like apart) and
@@ -31,7 +32,14 @@ def command(record: Path, into: Path | None, json_out: bool) -> None:
     width, colour = terminal()
     live = Live(sys.stderr, header=f"{record} · played again", width=width, colour=colour)
     with cancelled_by_signals() as cancel:
-        played = play_again(record, into or _beside(record), listener=live, environment=os.environ, cancel=cancel)
+        played = play_again(
+            record,
+            into or _beside(record),
+            listener=live,
+            environment=os.environ,
+            cancel=cancel,
+            local=sandbox == "local",
+        )
     if cancel.is_set():
         raise AgentctlError(f"stopped by {cancel.reason} before it was played to its end", file=record)
     shown, _ = terminal(sys.stdout)

@@ -45,7 +45,7 @@ def command(record: Path, request: int | None, full: bool, json_out: bool) -> No
 
 def _show_request(reader: RecordReader, n: int) -> None:
     rebuilt = reader.rebuild(n)
-    click.echo(rebuilt.body)
+    click.echo(rebuilt.body, nl=sys.stdout.isatty())  # piped on, they are the bytes and nothing else
     if not rebuilt.same:
         raise AgentctlError(
             f"request {n} as rebuilt differs from what was sent: its digest is not {rebuilt.sent.digest[:12]}...",

@@ -24,7 +24,7 @@ from .outcome import as_json, as_text
 from .stopping import cancelled_by_signals
 from .words import dollars
 
-_WITH_RESUME = {"--resume", "--record", "--require-correct", "--json"}
+_WITH_RESUME = {"--resume", "--record", "--api-base", "--sandbox", "--require-correct", "--json"}
 
 
 class Dollars(click.ParamType[Decimal]):
@@ -100,7 +100,7 @@ def command(
         agentctl solve capsule-4810297
     """
     if resume is not None:
-        spec = _resumed(resume, record, click.get_current_context())
+        spec = _resumed(resume, record, click.get_current_context(), api_base=api_base, local=sandbox == "local")
     else:
         if task is None:
             raise click.UsageError("name a TASK, for example: agentctl solve capsule-4810297")
@@ -150,7 +150,9 @@ def _run(spec: AttemptSpec, *, require_correct: bool, json_out: bool) -> None:
         sys.exit(1)
 
 
-def _resumed(resume: Path, record: Path | None, context: click.Context) -> AttemptSpec:
+def _resumed(
+    resume: Path, record: Path | None, context: click.Context, *, api_base: str | None, local: bool
+) -> AttemptSpec:
     given = {
         parameter.opts[0]
         for parameter in context.command.params
@@ -163,4 +165,4 @@ def _resumed(resume: Path, record: Path | None, context: click.Context) -> Attem
             remedy=f"leave it out; beside --resume stand {', '.join(sorted(_WITH_RESUME - {'--resume'}))}",
         )
     task = read_manifest(resume).spec.task
-    return resumed(resume, record or new_record(task.id, task.level))
+    return resumed(resume, record or new_record(task.id, task.level), api_base=api_base, local=local)

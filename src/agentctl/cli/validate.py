@@ -14,7 +14,7 @@ from agentctl.base.jsonio import read_json
 from agentctl.benchmarks.corebench.locate import examples
 from agentctl.tools.report_check import validate_file
 
-from .words import count
+from .words import count, harmless
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,7 +37,7 @@ def command(report: Path, task: str | None, dataset: Path | None, questions: Pat
         for finding in check.findings:
             where = f"{finding.where}: " if finding.where else ""
             hint = f" (did you mean {finding.suggestion!r}?)" if finding.suggestion else ""
-            click.echo(f"{finding.severity}: {where}{finding.message}{hint}")
+            click.echo(harmless(f"{finding.severity}: {where}{finding.message}{hint}"))
         warnings = sum(finding.severity is Severity.WARNING for finding in check.findings)
         errors = len(check.findings) - warnings
         click.echo(
