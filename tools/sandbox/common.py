@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from . import procs
@@ -12,7 +13,7 @@ from .system import fingerprint
 EXEC_LABEL = "AGENTCTL_EXEC"  # tells what one command started, daemons included, should it have to be killed
 
 
-class HostFolders:
+class HostFolders(ABC):
     """The part of `protocol.Sandbox` that works on folders and processes of this host. A kind adds the rest."""
 
     def __init__(self, spec: SandboxSpec, workspace: Workspace, control: Mount, env: Mapping[str, str]) -> None:
@@ -42,10 +43,10 @@ class HostFolders:
     def fingerprint(self) -> Fingerprint:
         return fingerprint(self._spec)
 
+    @abstractmethod
     def exec(
         self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"", limit: int = 1 << 20, cwd: str | None = None
-    ) -> ExecResult:
-        raise NotImplementedError
+    ) -> ExecResult: ...
 
     def alive(self) -> bool:
         try:
@@ -53,9 +54,9 @@ class HostFolders:
         except SandboxError:
             return False
 
+    @abstractmethod
     def _inside(self) -> list[procs.Entry]:
         """All processes inside, zombies too, the sandbox's own left out."""
-        raise NotImplementedError
 
     def processes(self) -> list[Process]:
         return [procs.to_process(entry) for entry in self._inside() if not entry.zombie]
