@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from no_deliverable import NoDeliverable
+
 from agentctl.base.cancel import Cancel
 from agentctl.base.messages import Status
 from agentctl.tools.files import EditFile, ListDir, ReadFile, SearchFiles, WriteFile
@@ -16,19 +18,6 @@ from agentctl.tools.sandbox.protocol import Mount, Sandbox, SandboxSpec, Workspa
 from agentctl.tools.tool import ToolContext, ToolResult
 
 TOOLS = {tool.name: tool for tool in (ReadFile(), WriteFile(), EditFile(), ListDir(), SearchFiles())}
-
-
-class NoDeliverable:
-    path = "report.json"
-
-    def check(self) -> list[Any]:
-        return []
-
-    def still_missing(self) -> list[str]:
-        return []
-
-    def finish_text(self) -> str:
-        return ""
 
 
 @dataclass

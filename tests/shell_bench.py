@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from case_fields import SCOPE, inside, several, skip_without
+from no_deliverable import NoDeliverable
 
 from agentctl.base.cancel import Cancel
 from agentctl.base.messages import Status, Text
@@ -25,19 +26,6 @@ from agentctl.tools.tool import ToolContext, ToolResult
 KINDS = ("bubblewrap", "local")
 # Many of these tests wait for real limits: the second kind of sandbox is left out of the plain run.
 SLOWER_KINDS = (KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:]))
-
-
-class _NoDeliverable:
-    path = "report.json"
-
-    def check(self) -> list[Any]:
-        return []
-
-    def still_missing(self) -> list[str]:
-        return []
-
-    def finish_text(self) -> str:
-        return ""
 
 
 @dataclass
@@ -94,7 +82,7 @@ def _context(sandbox: Sandbox, folder: Path) -> ToolContext:
 
     return ToolContext(
         sandbox=sandbox,
-        deliverable=_NoDeliverable(),
+        deliverable=NoDeliverable(),
         cancel=Cancel(),
         outputs=folder / "outputs",
         ask=ask,
