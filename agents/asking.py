@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from agentctl.base.messages import Message, Part, Role
 
 from .models.gateway import Gateway
-from .models.protocol import EncodedMessage, RawReply
+from .models.protocol import EncodedMessage, EncodedTool, RawReply
 from .transcript import Transcript
 
 
@@ -22,7 +22,7 @@ class Asker(Protocol):
 
     def context_window(self, role: str) -> int: ...
 
-    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> RawReply:
+    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> RawReply:
         """The reply of the model of `role`. CapReached, ModelFailed or Cancelled where there is none."""
         ...
 
@@ -45,7 +45,7 @@ class Asking:
     def context_window(self, role: str) -> int:
         return self._gateway.context_window(role)
 
-    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> RawReply:
+    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> RawReply:
         return self._gateway.ask(role, messages, tools).reply
 
     def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
@@ -69,7 +69,7 @@ class Resumed:
     def context_window(self, role: str) -> int:
         return self._inner.context_window(role)
 
-    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> RawReply:
+    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> RawReply:
         if role == "main" and self._replies:
             return self._replies.pop()
         return self._inner.ask(role, messages, tools)

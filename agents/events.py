@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -110,19 +111,26 @@ Event: TypeAlias = Annotated[
     Field(discriminator="t"),
 ]
 
-_ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
+@cache
+def _adapter() -> TypeAdapter[Event]:
+    """Made when the first line is read: an attempt only writes."""
+    return TypeAdapter(Event)
 
 
-def encode(event: Event) -> bytes:
-    """One line of `events.jsonl`, with its line feed. Fields at their defaults are left out."""
-    tag = f'{{"t":"{event.t}",'.encode()
-    return tag + event.model_dump_json(exclude_defaults=True).encode()[1:] + b"\n"
+def encode(event: Event, at: float | None = None) -> bytes:
+    """One line of `events.jsonl`, with its line feed. Fields at their defaults are left out.
+
+    `at` takes the place of the event's own time.
+    """
+    at = event.at if at is None else at
+    head = f'{{"t":"{event.t}","at":{at},' if at else f'{{"t":"{event.t}",'
+    return b"".join((head.encode(), event.model_dump_json(exclude_defaults=True, exclude={"at"}).encode()[1:], b"\n"))
 
 
 def decode(line: bytes) -> Event:
     """The event in one line. ValueError where it holds none."""
     try:
-        return _ADAPTER.validate_json(line)
+        return _adapter().validate_json(line)
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -19,7 +19,7 @@ from .events import Ran, ToolsOffered
 from .history import History
 from .models.gateway import ModelFailed
 from .models.protocol import FinishReason
-from .models.wire import tool_tree
+from .models.wire import encode_tool
 from .protocols import Decoded, Protocol
 from .protocols.protocol import Tools
 from .purse import CapReached
@@ -57,7 +57,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         self._offered = self.protocol.wire_tools([spec_of(tool) for tool in self.tools.values()])
-        self.wire_tools = [tool_tree(spec) for spec in self._offered]
+        self.wire_tools = [encode_tool(spec) for spec in self._offered]
         self._idle = 0
         self._repeats = 0
         self._last: object = None

@@ -14,8 +14,9 @@ from agentctl.base.messages import Message, Result, Role
 from .events import Carried as CarriedEvent
 from .events import Event, Failed, MessageAdded, MoneyNoted, Ran, Replied, Requested, ToolsOffered, decode
 from .manifest import Manifest, read_manifest
+from .models.body import request_body
 from .models.journal import Carried, Noted, ReplyCame, RequestSent, SendFailed, carried
-from .models.wire import encode, request_body, tool_tree
+from .models.wire import encode, encode_tool
 
 
 def read_events(record: Path) -> Iterator[Event]:
@@ -122,7 +123,7 @@ class RecordReader:
         numbers = [number for first, last in sent.messages for number in range(first, last + 1)]
         messages = [encode(self.messages[number], number, images=self._image) for number in numbers]
         body = request_body(
-            self.manifest.spec.model, messages, [tool_tree(known[name]) for name in sent.tools], sent.output_limit
+            self.manifest.spec.model, messages, [encode_tool(known[name]) for name in sent.tools], sent.output_limit
         )
         return Rebuilt(sent, body)
 

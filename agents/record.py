@@ -101,12 +101,14 @@ class Record:
 
     def emit(self, event: Event) -> None:
         """Write one event. RecordFull where the disk is full and the space kept aside is used up."""
-        stamped = event.model_copy(update={"at": round(self.elapsed, 3)})
-        line = self._secrets.cut_line(encode(stamped))
+        at = round(self.elapsed, 3)
+        line = self._secrets.cut_line(encode(event, at))
         with self._lock:
             self._append(line)
-        for listener in self._listeners:
-            listener(stamped)
+        if self._listeners:
+            stamped = event.model_copy(update={"at": at})
+            for listener in self._listeners:
+                listener(stamped)
 
     def _append(self, line: bytes) -> None:
         try:

@@ -101,15 +101,20 @@ def _joined(prompt: Usage, output: Usage) -> Usage:
     return prompt.model_copy(update={name: getattr(output, name) for name in names})
 
 
+_TOO_MANY = 10**12  # tokens; no provider's count
+
+
 def _count(value: object) -> int | None:
     """`value` as a number of tokens, or None if it is none. Counts come as strings and floats too."""
+    if type(value) is int:  # nearly always, and not worth a Decimal
+        return value if 0 <= value < _TOO_MANY else None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         number = Decimal(value)
     except (InvalidOperation, ValueError):
         return None
-    return int(number) if number.is_finite() and 0 <= number < 10**12 and number == int(number) else None
+    return int(number) if number.is_finite() and 0 <= number < _TOO_MANY and number == int(number) else None
 
 
 def _first(raw: _Raw, *names: str) -> int | None:

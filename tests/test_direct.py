@@ -20,9 +20,10 @@ from case_fields import fields_of
 from loopback import Answer, Half, Hang, Loopback, Reset, Step, Trickle, completion, failure, step_of
 
 from agentctl.agents.models import endpoint
+from agentctl.agents.models.body import request_body
 from agentctl.agents.models.direct import DirectClient
 from agentctl.agents.models.protocol import Fault, FinishReason, ModelSpec, ProviderError, RawReply, WireRequest
-from agentctl.agents.models.wire import encode, request_body
+from agentctl.agents.models.wire import encode
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled, InputError, SetupError
 from agentctl.base.messages import Message, Role, Text

@@ -30,6 +30,7 @@ from agentctl.agents.models.protocol import (
     WireRequest,
 )
 from agentctl.agents.models.retry import RetryPolicy
+from agentctl.agents.models.wire import encode_tool
 from agentctl.agents.price_table import Entries, PriceTable
 from agentctl.agents.pricing import Band, Free, Price, Pricing, Rates, ServiceTier, Unknown
 from agentctl.agents.purse import CapReached, Purse
@@ -37,7 +38,7 @@ from agentctl.agents.usage import Usage
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled, InputError, SetupError
 from agentctl.base.jsonio import digest, dumps
-from agentctl.base.messages import Text
+from agentctl.base.messages import Text, ToolSpec
 
 D = Decimal
 Step = RawReply | ProviderError | BaseException
@@ -142,7 +143,7 @@ def message(number: int, text: str = "x", role: str = "user") -> EncodedMessage:
 
 
 QUESTION = [message(1, "be good", "system"), message(2, "do it")]
-TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
+TOOLS = [encode_tool(ToolSpec(name="bash", description="Runs it.", parameters={}))]
 
 
 @dataclass
@@ -661,7 +662,7 @@ def size(messages: list[EncodedMessage]) -> int:
 def test_a_prompt_is_bounded_by_its_bytes_at_first() -> None:
     assert PromptMeter("m").bound(QUESTION, ()).tokens == REQUEST_TOKENS + size(QUESTION)
     with_tools = PromptMeter("m").bound(QUESTION, TOOLS).tokens
-    assert with_tools >= REQUEST_TOKENS + size(QUESTION) + len(dumps(TOOLS[0]))
+    assert with_tools >= REQUEST_TOKENS + size(QUESTION) + len(TOOLS[0].body)
 
 
 def test_what_was_billed_bounds_what_follows() -> None:
@@ -701,7 +702,7 @@ def test_a_message_that_changed_or_comes_twice_is_counted_as_new() -> None:
     assert meter.bound([*past[:2], changed], ()).tokens == 500 + size([changed])
     assert meter.bound([*past, past[0]], ()).tokens == 500 + size([past[0]])
     other_tools = meter.bound(past, TOOLS).tokens
-    assert other_tools > 500 + len(dumps(TOOLS[0]))
+    assert other_tools > 500 + len(TOOLS[0].body)
 
 
 def test_estimated_counts_bound_nothing() -> None:

@@ -15,9 +15,10 @@ import pytest
 from loopback import Answer, Half, Hang, Loopback, Reset, Step, completion, failure, step_of
 from test_direct import NOT_STREAMED, check_outcomes, patience, sends
 
+from agentctl.agents.models.body import request_body
 from agentctl.agents.models.litellm_client import LitellmClient, load
 from agentctl.agents.models.protocol import Fault, FinishReason, ModelSpec, ProviderError, RawReply, WireRequest
-from agentctl.agents.models.wire import encode, request_body, tool_tree
+from agentctl.agents.models.wire import encode, encode_tool
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled
 from agentctl.base.messages import Call, Message, Opaque, Result, Role, Text, ToolSpec
@@ -25,7 +26,7 @@ from agentctl.base.messages import Call, Message, Opaque, Result, Role, Text, To
 pytestmark = pytest.mark.filterwarnings("ignore:Item:UserWarning:pydantic")  # litellm's own, about its types
 
 KEY = "sk-test-0123456789abcdef"
-TOOL = tool_tree(ToolSpec(name="bash", description="Runs it.", parameters={"type": "object", "properties": {}}))
+TOOL = encode_tool(ToolSpec(name="bash", description="Runs it.", parameters={"type": "object", "properties": {}}))
 
 
 @pytest.fixture(scope="module", autouse=True)

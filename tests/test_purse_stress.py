@@ -22,6 +22,7 @@ from agentctl.agents.models.gateway import LEAST_USEFUL_OUTPUT, Gateway, ModelFa
 from agentctl.agents.models.journal import Carried, Noted, ReplyCame, RequestSent, SendFailed, carried
 from agentctl.agents.models.protocol import (
     EncodedMessage,
+    EncodedTool,
     Fault,
     FinishReason,
     Kind,
@@ -32,17 +33,16 @@ from agentctl.agents.models.protocol import (
     WireRequest,
 )
 from agentctl.agents.models.retry import RetryPolicy
+from agentctl.agents.models.wire import encode_tool
 from agentctl.agents.price_table import Entries, PriceTable
 from agentctl.agents.pricing import CacheMarkers, Price
 from agentctl.agents.purse import CapReached, Purse
 from agentctl.base.cancel import Cancel
 from agentctl.base.jsonio import dumps
-from agentctl.base.messages import Text
+from agentctl.base.messages import Text, ToolSpec
 
 SUFFIX = {"standard": "", "flex": "_flex", "priority": "_priority", "batch": "_batches"}
-TOOLS: list[dict[str, Any]] = [
-    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("bash", "finish")
-]
+TOOLS = [encode_tool(ToolSpec(name=name, description="", parameters={"type": "object"})) for name in ("bash", "finish")]
 
 
 class Killed(BaseException):
@@ -211,7 +211,7 @@ class Provider:
                 images += message.images * (IMAGE_TOKENS if self.habits.density == 1 else 900)
             text += int(size * self.habits.density) + int(MESSAGE_TOKENS * self.habits.density)
         for tool in request.tools:
-            text += int((len(dumps(tool)) + TOOL_TOKENS) * self.habits.density)
+            text += int((len(tool.body) + TOOL_TOKENS) * self.habits.density)
         return text + int(REQUEST_TOKENS * self.habits.density), images
 
     def _parts(self, text: int, images: int) -> dict[str, int]:
@@ -388,7 +388,7 @@ class Run:
                 helper.join()
 
     def _ask(
-        self, gateway: Gateway, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]
+        self, gateway: Gateway, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]
     ) -> None:
         try:
             gateway.ask(role, messages, tools)
@@ -398,10 +398,10 @@ class Run:
             if role == "main":
                 raise
 
-    def _least_useful(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> Decimal:
+    def _least_useful(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> Decimal:
         """The most that the refused call could have cost with the least useful output, worked out apart."""
         sizes = {m.number: len(m.body) + MESSAGE_TOKENS + m.images * IMAGE_TOKENS for m in messages}
-        everything = REQUEST_TOKENS + sum(sizes.values()) + sum(len(dumps(tool)) + TOOL_TOKENS for tool in tools)
+        everything = REQUEST_TOKENS + sum(sizes.values()) + sum(len(tool.body) + TOOL_TOKENS for tool in tools)
         bounds = [everything]
         with self.provider.lock:
             earlier = [(numbers, tokens) for known, numbers, tokens in self.provider.prompts if known == role][-1:]

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentctl.agents.models import faults
+from agentctl.agents.models.body import request_body
 from agentctl.agents.models.protocol import EncodedMessage, Fault, FinishReason, ModelSpec, ProviderError, RawReply
 from agentctl.agents.models.reply import decode_reply
-from agentctl.agents.models.wire import encode, request_body, sent_name, tool_tree, wire_id
+from agentctl.agents.models.wire import encode, encode_tool, sent_name, wire_id
 from agentctl.base.messages import Call, ImageRef, Message, Opaque, Part, Result, Role, Text, ToolSpec
 
 IMAGE = ImageRef(digest="0" * 64, media_type="image/png", width=1, height=1)
@@ -115,7 +116,7 @@ def test_no_lone_surrogate_leaves() -> None:
 
 def test_a_request_joins_the_bytes_of_its_messages() -> None:
     messages = [EncodedMessage(n, b'{"role":"user","content":"%d"}' % n, {}) for n in range(3)]
-    tool = tool_tree(ToolSpec(name="bash", description="Runs it.", parameters={"type": "object"}))
+    tool = encode_tool(ToolSpec(name="bash", description="Runs it.", parameters={"type": "object"}))
     model = ModelSpec(name="openai/some-model", temperature=0.0, effort="high")
     body = request_body(model, messages, [tool], 500)
     assert b",".join(message.body for message in messages) in body

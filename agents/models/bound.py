@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentctl.agents.usage import Usage
-from agentctl.base.jsonio import dumps
 
-from .protocol import EncodedMessage
+from .protocol import EncodedMessage, EncodedTool
 
 REQUEST_TOKENS = 1_024  # what a provider puts around any prompt; Anthropic's words about tools are the longest known
 MESSAGE_TOKENS = 16  # role marks and separators of one message
@@ -41,11 +40,11 @@ class _Billed:
     """A prompt that was billed: its tokens, as reported."""
 
     messages: tuple[EncodedMessage, ...]
-    tools: Sequence[dict[str, Any]]
+    tools: Sequence[EncodedTool]
     tokens: int
     images: bool
 
-    def had(self, tools: Sequence[dict[str, Any]]) -> bool:
+    def had(self, tools: Sequence[EncodedTool]) -> bool:
         return tools is self.tools or tools == self.tools
 
     def begins(self, messages: tuple[EncodedMessage, ...]) -> bool:
@@ -59,10 +58,9 @@ class PromptMeter:
     def __init__(self, model: str) -> None:
         self._image_tokens = next((most for name, most in _HUNGRY.items() if name in model), IMAGE_TOKENS)
         self._billed: deque[_Billed] = deque(maxlen=_REMEMBERED)
-        self._tools: tuple[Sequence[dict[str, Any]], int] = ((), 0)
         self._lock = threading.Lock()
 
-    def bound(self, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> PromptBound:
+    def bound(self, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> PromptBound:
         """The most tokens that a prompt of `messages` and `tools` can have."""
         whole = tuple(messages)
         with self._lock:
@@ -74,22 +72,22 @@ class PromptMeter:
         return min(bounds, key=lambda bound: bound.tokens)
 
     def learn(
-        self, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]], usage: Usage, *, images: bool
+        self, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool], usage: Usage, *, images: bool
     ) -> None:
         """A prompt was billed. A count that no provider reported proves nothing, and is not kept."""
         if usage.prompt_tokens and not usage.estimated_prompt_tokens:
             with self._lock:
                 self._billed.append(_Billed(tuple(messages), tools, usage.prompt_tokens, images))
 
-    def _of_all(self, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]) -> PromptBound:
-        tokens = REQUEST_TOKENS + self._of_tools(tools) + sum(self._of_message(message) for message in messages)
+    def _of_all(self, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> PromptBound:
+        tokens = REQUEST_TOKENS + _of_tools(tools) + sum(self._of_message(message) for message in messages)
         return PromptBound(tokens, any(message.images for message in messages))
 
     def _beyond(
-        self, earlier: _Billed, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]]
+        self, earlier: _Billed, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]
     ) -> PromptBound:
         """What `earlier` came to, and all that it did not hold."""
-        tokens = earlier.tokens if earlier.had(tools) else earlier.tokens + REQUEST_TOKENS + self._of_tools(tools)
+        tokens = earlier.tokens if earlier.had(tools) else earlier.tokens + REQUEST_TOKENS + _of_tools(tools)
         held = {message.number: message for message in earlier.messages}  # one that comes twice was billed once
         new = [message for message in messages if held.pop(message.number, None) != message]
         return self._plus(earlier, tokens, new)
@@ -102,13 +100,9 @@ class PromptMeter:
         text = len(message.body) - (_image_bytes(message.tree) if message.images else 0)
         return text + MESSAGE_TOKENS + message.images * self._image_tokens
 
-    def _of_tools(self, tools: Sequence[dict[str, Any]]) -> int:
-        """Tools stay the same through an attempt, so their bytes are counted once."""
-        known, tokens = self._tools
-        if known is not tools:
-            tokens = sum(len(dumps(tool)) + TOOL_TOKENS for tool in tools)
-            self._tools = (tools, tokens)
-        return tokens
+
+def _of_tools(tools: Sequence[EncodedTool]) -> int:
+    return sum(len(tool.body) + TOOL_TOKENS for tool in tools)
 
 
 def _image_bytes(tree: Mapping[str, Any]) -> int:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cached_property
 from http import HTTPStatus
 
 from agentctl.base.text import clean, cut
@@ -22,11 +23,21 @@ WORDS_LIMIT = 2000  # characters kept of a provider's words
 SECRET_LENGTH = 8  # characters; a shorter key is a stand-in for none, and its letters are in innocent words
 
 
-def _any_of(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
+class _Phrases:
+    """Phrases, any of which tells. Compiled at the first failure: most attempts see none."""
+
+    def __init__(self, *patterns: str) -> None:
+        self._patterns = patterns
+
+    @cached_property
+    def _any(self) -> re.Pattern[str]:
+        return re.compile("|".join(self._patterns), re.IGNORECASE)
+
+    def in_(self, words: str) -> bool:
+        return bool(self._any.search(words))
 
 
-_TOO_LONG = _any_of(
+_TOO_LONG = _Phrases(
     r"context[ _-]?(length|window|limit|size)",
     r"maximum (context|prompt|input)",
     r"max(imum)?[ _](input|prompt|model|sequence)[ _]?(tokens?|len(gth)?)",
@@ -41,30 +52,30 @@ _TOO_LONG = _any_of(
     r"inputs`? (tokens|must have less than)",
     r"token limit: ?\d",
 )
-_OUTPUT_LIMIT = _any_of(  # the asked output is more than the model can give: a shorter prompt does not help
+_OUTPUT_LIMIT = _Phrases(  # the asked output is more than the model can give: a shorter prompt does not help
     r"maximum (allowed )?(value|number) (for|of) (`?max_|(output|completion) )",
     r"supports at most \d+ (output|completion) tokens",
     r"output token limit",
     r"max_(completion_|output_|new_)?tokens\b[^.]{0,40}\b(too large|exceeds? the (maximum|model|limit))(?!.*context)",
 )
-_NO_MONEY = _any_of(
+_NO_MONEY = _Phrases(
     r"insufficient[ _-]?(quota|balance|credits?|funds)",
     r"billing[ _](hard[ _]limit|not[ _]active)",
     r"credit balance is too low",
     r"payment required|out of credits",
 )
-_DECLINED = _any_of(
+_DECLINED = _Phrases(
     r"content[ _-]?(filter|policy|management policy)",
     r"usage polic(y|ies)",
     r"responsible[ _]?ai",
     r"flagged|moderation|safety (system|filter)",
     r"prohibited[ _]content",
 )
-_NO_ENTRY = _any_of(
+_NO_ENTRY = _Phrases(
     r"authentication_?error|permission_?(denied_)?error|unauthenticated|unauthorized",
     r"(invalid|incorrect|missing|no) (x-)?api[ _-]?key|invalid_api_key|api key not valid",
 )
-_BUSY = _any_of(
+_BUSY = _Phrases(
     r"overload",
     r"rate[ _-]?limit",
     r"too[ _]many[ _]requests",
@@ -74,14 +85,14 @@ _BUSY = _any_of(
     r"resource[ _]?exhausted",
     r"(try|retry) (your request |it )?again (later|in )",
 )
-_BROKEN = _any_of(
+_BROKEN = _Phrases(
     r"internal[ _](server[ _])?error",
     r"server_error|\bapi_error",
     r"bad gateway|gateway time-?out|upstream (error|connect|request)",
     r"timed? ?out|timeout|deadline[ _]exceeded",
     r"connection (error|reset|aborted|closed)",
 )
-_BAD_REQUEST = _any_of(
+_BAD_REQUEST = _Phrases(
     r"invalid_?request", r"bad_?request", r"invalid_?argument", r"validation_?error", r"unprocessable"
 )
 
@@ -93,25 +104,25 @@ def classify(status: int | None, words: str, kind: str = "") -> Fault:
     """The fault that `status` (None where there is none), the error's `kind` (type, code) and its `words` tell of."""
     told = f"{kind} {words}"
     limited = status == HTTPStatus.TOO_MANY_REQUESTS
-    if _NO_MONEY.search(told) or status == HTTPStatus.PAYMENT_REQUIRED:
+    if _NO_MONEY.in_(told) or status == HTTPStatus.PAYMENT_REQUIRED:
         return Fault.AUTH
-    if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and not _DECLINED.search(told)):
+    if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and not _DECLINED.in_(told)):
         return Fault.AUTH
-    too_long = status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or _TOO_LONG.search(told)
-    if too_long and not limited and not _OUTPUT_LIMIT.search(told):
+    too_long = status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or _TOO_LONG.in_(told)
+    if too_long and not limited and not _OUTPUT_LIMIT.in_(told):
         return Fault.CONTEXT
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
         return Fault.TRANSIENT
-    if _DECLINED.search(told):
+    if _DECLINED.in_(told):
         return Fault.REFUSED
-    if _BAD_REQUEST.search(kind):
+    if _BAD_REQUEST.in_(kind):
         return Fault.REJECTED
-    if _BUSY.search(told):
+    if _BUSY.in_(told):
         return Fault.TRANSIENT
     if status is None or status < 300:
-        if _NO_ENTRY.search(told):
+        if _NO_ENTRY.in_(told):
             return Fault.AUTH
-        if _BROKEN.search(told):
+        if _BROKEN.in_(told):
             return Fault.TRANSIENT
     return Fault.REJECTED
 

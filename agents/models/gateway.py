@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 from agentctl.agents.books import Charge
 from agentctl.agents.pricing import CacheMarkers, Cost, Price, Pricing, ServiceTier, Unknown, worst_rates
@@ -22,15 +21,14 @@ from agentctl.agents.purse import Purse, Quote, Ticket, smallest_cap
 from agentctl.agents.usage import Usage
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError, SetupError
-from agentctl.base.jsonio import digest
 from agentctl.base.values import plain_decimal
 
 from .billing import MostCounted, Worst, bill
+from .body import Body, BodyMaker
 from .bound import PromptMeter
 from .journal import Journal, Noted, ReplyCame, RequestSent, SendFailed, ranges
-from .protocol import EncodedMessage, Fault, ModelClient, ModelSpec, ProviderError, RawReply, WireRequest
+from .protocol import EncodedMessage, EncodedTool, Fault, ModelClient, ModelSpec, ProviderError, RawReply, WireRequest
 from .retry import RetryPolicy, retrying
-from .wire import request_body
 
 LEAST_USEFUL_OUTPUT = 1_000  # tokens; a reply that may not be longer is not worth its prompt
 DEFAULT_WINDOW = 128_000  # tokens, where neither the model's spec nor the price table tells
@@ -101,7 +99,7 @@ class Gateway:
             for route in routes.values():
                 check_priced(route)
         self._routes = dict(routes)
-        self._meters: dict[str, PromptMeter] = {}
+        self._roles: dict[str, _Role] = {}
         self.purse = purse
         self._journal = journal
         self._cancel = cancel
@@ -130,7 +128,7 @@ class Gateway:
         self,
         role: str,
         messages: Sequence[EncodedMessage],
-        tools: Sequence[dict[str, Any]] = (),
+        tools: Sequence[EncodedTool] = (),
         *,
         output_limit: int | None = None,
     ) -> Answer:
@@ -154,15 +152,13 @@ class Gateway:
             self._failed(call, error, None)
             raise ModelFailed(error, call.sends, call.waited) from error
 
-    def smallest_cap(
-        self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]] = ()
-    ) -> Decimal:
+    def smallest_cap(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool] = ()) -> Decimal:
         """The smallest cap, in dollars and whole cents, that lets this call through on top of what is spent."""
         call = self._call(role, messages, tools)
         return smallest_cap(_quote(call, self._worst(call)), self.purse.spent + self.purse.uncertain)
 
     def check_first_call(
-        self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]] = ()
+        self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool] = ()
     ) -> None:
         """Refuse a run whose first call would not fit its cap. InputError names the smallest cap that would do."""
         needed = self.smallest_cap(role, messages, tools)
@@ -182,16 +178,14 @@ class Gateway:
         self,
         role: str,
         messages: Sequence[EncodedMessage],
-        tools: Sequence[dict[str, Any]],
+        tools: Sequence[EncodedTool],
         output_limit: int | None = None,
     ) -> _Call:
         route = self.route(role)
-        wanted = output_limit or route.spec.output_limit
-        return _Call(role, route, tuple(messages), tools, wanted, self._meter(role))
-
-    def _meter(self, role: str) -> PromptMeter:
         with self._lock:
-            return self._meters.setdefault(role, PromptMeter(self.route(role).spec.name))
+            kept = self._roles.get(role) or self._roles.setdefault(role, _Role.of(route.spec))
+        wanted = output_limit or route.spec.output_limit
+        return _Call(role, route, tuple(messages), tools, wanted, kept.meter, kept.maker)
 
     @contextmanager
     def _waiting(self, call: _Call) -> Iterator[None]:
@@ -265,12 +259,12 @@ class Gateway:
                     n=call.n,
                     role=call.role,
                     messages=ranges([message.number for message in call.messages]),
-                    tools=tuple(str(tool["function"]["name"]) for tool in call.tools),
+                    tools=tuple([tool.name for tool in call.tools]),
                     output_limit=ticket.output_limit,
-                    digest=digest(body),
+                    digest=body.digest,
                     bound=ticket.bound,
                     input_bound=worst.prompt_tokens,
-                    body_bytes=len(body),
+                    body_bytes=len(body.data),
                     try_number=call.sends,
                 )
             )
@@ -278,7 +272,9 @@ class Gateway:
             ticket.release()
             raise
         route = call.route
-        return WireRequest(call.role, route.spec, call.messages, call.tools, ticket.output_limit, body, route.timeout)
+        return WireRequest(
+            call.role, route.spec, call.messages, call.tools, ticket.output_limit, body.data, route.timeout
+        )
 
     def _charge(self, call: _Call, worst: Worst, ticket: Ticket, reply: RawReply) -> Charge:
         route = call.route
@@ -315,6 +311,18 @@ class Gateway:
         self._journal.note(Noted(what=what, role=call.role, words=words, n=call.n or None))
 
 
+@dataclass(frozen=True)
+class _Role:
+    """What is kept of one role's earlier prompts."""
+
+    meter: PromptMeter
+    maker: BodyMaker
+
+    @classmethod
+    def of(cls, model: ModelSpec) -> _Role:
+        return cls(PromptMeter(model.name), BodyMaker(model))
+
+
 @dataclass
 class _Call:
     """One `ask`, through all of its sends."""
@@ -322,19 +330,20 @@ class _Call:
     role: str
     route: Route
     messages: tuple[EncodedMessage, ...]
-    tools: Sequence[dict[str, Any]]
+    tools: Sequence[EncodedTool]
     wanted: int  # output tokens
     meter: PromptMeter
+    maker: BodyMaker
     n: int = 0  # number of the last send
     sends: int = 0
     seconds: float = 0.0  # of the last send
     waited: float = 0.0
-    _bodies: dict[int, bytes] = field(default_factory=dict)
+    _bodies: dict[int, Body] = field(default_factory=dict)
 
-    def body(self, output_limit: int) -> bytes:
-        """The request's bytes, encoded once for each output limit."""
+    def body(self, output_limit: int) -> Body:
+        """The request's bytes, made once for each output limit."""
         if output_limit not in self._bodies:
-            self._bodies[output_limit] = request_body(self.route.spec, self.messages, self.tools, output_limit)
+            self._bodies[output_limit] = self.maker.make(self.messages, self.tools, output_limit)
         return self._bodies[output_limit]
 
 

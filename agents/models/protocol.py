@@ -73,13 +73,22 @@ class EncodedMessage:
 
 
 @dataclass(frozen=True)
+class EncodedTool:
+    """One tool as it is offered in a request in OpenAI chat form, encoded once."""
+
+    name: str
+    body: bytes
+    tree: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class WireRequest:
     """One request, ready to send. `body` is the whole request in OpenAI chat form; its SHA-256 goes into the record."""
 
     role: str  # main, fast, vision, judge
     model: ModelSpec
     messages: Sequence[EncodedMessage]
-    tools: Sequence[dict[str, Any]]  # in OpenAI chat form
+    tools: Sequence[EncodedTool]
     output_limit: int
     body: bytes
     timeout: float  # seconds

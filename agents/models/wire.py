@@ -1,4 +1,4 @@
-"""Messages as they are sent: the OpenAI chat form. (What comes back: `reply`.)
+"""Messages and tools as they are sent: the OpenAI chat form. (The request they make: `body`. What comes back: `reply`.)
 
 Each message is encoded once, and its bytes are joined into each request that holds it. Rules:
 - our call ids and tool names are made what every provider accepts: `c3.1` goes as `c00003001`, because Mistral wants
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from math import isfinite
 from typing import Any
@@ -27,7 +27,7 @@ from agentctl.base.jsonio import dumps
 from agentctl.base.messages import Call, ImageRef, Message, Opaque, Part, Result, Role, Text, ToolSpec
 from agentctl.base.text import clean
 
-from .protocol import EncodedMessage, ModelSpec
+from .protocol import EncodedMessage, EncodedTool, ModelSpec
 
 # Routes of litellm whose rest is the name that the provider itself uses.
 # fmt: off
@@ -37,7 +37,6 @@ ROUTES = frozenset((
     "perplexity", "deepseek", "mistral", "xai", "moonshot", "dashscope", "zai",
 ))
 # fmt: on
-_REASONING_NAMES = re.compile(r"(o[1-9]|gpt-[5-9])\b")  # OpenAI's names that refuse `max_tokens`
 _OUR_ID = re.compile(r"c(\d{1,5})\.(\d{1,3})", re.ASCII)
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -176,24 +175,8 @@ def legal(value: JsonValue) -> JsonValue:
     return value
 
 
-def tool_tree(tool: ToolSpec) -> dict[str, Any]:
+def encode_tool(tool: ToolSpec) -> EncodedTool:
     """A tool as it is offered in a request."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": function}
-
-
-def request_body(
-    model: ModelSpec, messages: Sequence[EncodedMessage], tools: Sequence[dict[str, Any]], output_limit: int
-) -> bytes:
-    """The whole request. The messages' bytes are joined as they are; `output_limit` is in tokens."""
-    name = sent_name(model)
-    head: dict[str, Any] = {"model": name}
-    if tools:
-        head["tools"] = list(tools)
-    limit = "max_completion_tokens" if _REASONING_NAMES.match(name.rpartition("/")[2]) else "max_tokens"
-    head[limit] = output_limit
-    if model.temperature is not None:
-        head["temperature"] = model.temperature
-    if model.effort is not None:
-        head["reasoning_effort"] = model.effort
-    return dumps(head)[:-1] + b',"messages":[' + b",".join([message.body for message in messages]) + b"]}"
+    tree = {"type": "function", "function": function}
+    return EncodedTool(tool.name, dumps(tree), tree)
