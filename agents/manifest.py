@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 import agentctl
 from agentctl.base.errors import InputError
@@ -65,6 +65,15 @@ class Manifest(Frozen):
     prices: PriceRecord
     software: Software
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_it_was_then(cls, data: Any) -> Any:
+        """A record of the time when no reply was streamed does not say so. Its requests are built as they were."""
+        match data:
+            case {"spec": {"model": dict(model)}} if "stream" not in model:
+                model["stream"] = False
+        return data
+
 
 class Spend(Frozen):
     """An attempt's books at its end, those of the record it went on from included."""
@@ -101,7 +110,7 @@ def attempt_key(spec: AttemptSpec, *, prompt_digest: str, fingerprint: Fingerpri
         "model": spec.model.model_dump(mode="json"),
         "task": spec.task.digest,
         "level": spec.task.level,
-        "sandbox": spec.sandbox.model_dump(mode="json"),
+        "sandbox": spec.sandbox.model_dump(mode="json", exclude={"rootfs"}),  # the fingerprint tells what is in it
         "fingerprint": fingerprint.model_dump(mode="json"),
         "limits": spec.limits.model_dump(mode="json"),
         "seed": spec.seed,
@@ -117,16 +126,16 @@ def source_digest() -> str:
     lines = [
         f"{name} {digest(entry.read_bytes())}"
         for source in _SOURCES
-        for name, entry in _python_files(root.joinpath(source), source)
+        for name, entry in _source_files(root.joinpath(source), source)
     ]
     return digest("\n".join(lines).encode())
 
 
-def _python_files(entry: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
+def _source_files(entry: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
     if entry.is_dir():
         for inner in sorted(entry.iterdir(), key=lambda each: each.name):
-            yield from _python_files(inner, f"{name}/{inner.name}")
-    elif name.endswith(".py"):
+            yield from _source_files(inner, f"{name}/{inner.name}")
+    elif name.endswith((".py", "/hosts.yaml")):  # the hosts that a network policy allows are data
         yield name, entry
 
 

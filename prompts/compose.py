@@ -52,14 +52,23 @@ def fill(template: str, variables: Mapping[str, str], *, name: str) -> str:
         raise InputError(f"prompt part can't be filled: {error}", file=f"prompts/{name}") from None
 
 
-def compose(system_part: str, task: TaskText, *, network: str, tools_text: str = "", system_text: str = "") -> Prompt:
+def compose(
+    system_part: str,
+    task: TaskText,
+    *,
+    network: str,
+    apt: bool = False,
+    tools_text: str = "",
+    system_text: str = "",
+) -> Prompt:
     """The prompt of `task` under the system text `system_part` (a file below prompts/), or `system_text` instead.
 
-    `network` is the sandbox's policy, which the agent is told. `tools_text` describes the tools where a protocol tells
-    of them in words.
+    The agent is told of the sandbox: `network` is its policy, `apt` whether packages of the system can be installed.
+    `tools_text` describes the tools where a protocol tells of them in words.
     """
     level = f"levels/{task.benchmark}/{task.level}.md"
-    system = (system_text or read_part(system_part), read_part(f"network/{network}.md"), tools_text)
+    installs = read_part("installs/apt.md" if apt else "installs/home.md")
+    system = (system_text or read_part(system_part), installs, read_part(f"network/{network}.md"), tools_text)
     return Prompt(
         system="\n\n".join(filter(None, system)),
         task=fill(read_part(level), task.variables, name=level),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +18,8 @@ from agentctl.tools.sandbox import open_sandbox, procs
 from agentctl.tools.sandbox.protocol import ExecResult, Mount, Sandbox, SandboxSpec, Workspace
 
 KINDS = ("bubblewrap", "local")
+NOBODY = 65534
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
 
 def workspace(kind: str, base: Path, places: Mapping[str, bool] | None = None) -> Workspace:
@@ -88,3 +93,14 @@ def spawn(box: Sandbox, argv: list[str], cwd: str | None = None) -> pexpect.spaw
     )
     child.delaybeforesend = None
     return child
+
+
+def python_for_all() -> str | None:
+    """An interpreter of this version that a user without rights can start."""
+    names = (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}")
+    for name in names:
+        start_itself = "import os, sys; os.execv(sys.executable, [sys.executable, '-c', ''])"
+        with contextlib.suppress(OSError):
+            if subprocess.run([*AS_NOBODY, name, "-c", start_itself], capture_output=True, check=False).returncode == 0:
+                return name
+    return None

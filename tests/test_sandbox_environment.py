@@ -17,10 +17,10 @@ from case_fields import fields_of, several, skip_without
 from sandboxes import KINDS, opened, sh, text, workspace
 
 from agentctl.base.errors import InputError
-from agentctl.tools.sandbox import layout, open_sandbox
-from agentctl.tools.sandbox.environment import command_environment, has_credentials
+from agentctl.tools.sandbox import bubblewrap, layout, open_sandbox
+from agentctl.tools.sandbox.environment import PROXIES, command_environment, has_credentials, inherited
+from agentctl.tools.sandbox.interpreter import Interpreter
 from agentctl.tools.sandbox.protocol import Mount, Sandbox, SandboxSpec, SandboxUnavailable, Workspace
-from agentctl.tools.sandbox.system import installed_packages
 
 LATER = dict.fromkeys(("EN-06", "OWN-EN-06"), "a prompt says it, not a sandbox")
 
@@ -210,7 +210,9 @@ def test_python_with_pip_and_text_beyond_ascii(kind: str, tmp_path: Path) -> Non
 
 def test_our_own_python_where_the_system_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "_system_python", lambda: False)
-    monkeypatch.setattr(layout, "init_python", lambda: f"{sys.base_prefix}/bin/python3")
+    own = Interpreter((f"{sys.base_prefix}/bin/python3",))
+    monkeypatch.setattr(layout, "system_interpreter", lambda: own)
+    monkeypatch.setattr(bubblewrap, "system_interpreter", lambda: own)
     box = opened("bubblewrap", tmp_path)
     try:
         assert text(box, "command -v python3") == f"{sys.base_prefix}/bin/python3"
@@ -241,7 +243,7 @@ def test_only_a_few_names_are_taken_from_the_host() -> None:
     taken = {name for name in host if env.get(name) == host[name]}
     assert taken == {"TZ", "SSL_CERT_FILE", "PIP_INDEX_URL"}
     assert set(host) - set(env) >= {"LC_ALL", "DISPLAY", "WAYLAND_DISPLAY", "PYTHONPATH", "LD_PRELOAD"}
-    assert command_environment(host, home="/h", user="a", network=True)["https_proxy"] == "http://proxy:3128"
+    assert inherited({**host, "http_proxy": "http://me:pw@proxy"}, PROXIES) == {"https_proxy": "http://proxy:3128"}
     assert not any(re.search("key|secret|token|password|credential", name, re.IGNORECASE) for name in env)
 
 
@@ -260,24 +262,3 @@ def test_only_a_few_names_are_taken_from_the_host() -> None:
 )
 def test_has_credentials(value: str, holds: bool) -> None:
     assert has_credentials(value) == holds
-
-
-def test_installed_packages() -> None:
-    status = """Package: b
-Status: install ok installed
-Architecture: amd64
-Version: 1:2.0-1
-Description: words
- Status: not a field
-
-Package: gone
-Status: deinstall ok config-files
-Architecture: all
-Version: 1
-
-Package: a
-Status: install ok installed
-Architecture: all
-Version: 3
-"""
-    assert installed_packages(status) == ["a:all=3", "b:amd64=1:2.0-1"]

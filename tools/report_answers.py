@@ -143,5 +143,5 @@ def _precision(key: str, value: Any) -> str | None:
         digits = _WORD_NUMBERS[word] if word in _WORD_NUMBERS else int(word[:4])
         return None if decimals <= digits else f"{text} has {decimals} decimals; the question asks for {digits}."
     if 0 < decimals <= 2:
-        return f"{text} looks rounded: give every digit that was printed, and none that was not."
+        return f"{text} looks rounded: keep it if just that was printed, else give every digit that was."
     return None

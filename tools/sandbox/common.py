@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from . import procs
 from .files import Files
-from .protocol import ExecResult, FileInfo, Fingerprint, Mount, Process, SandboxError, SandboxSpec, Workspace
+from .lock import environment_lock
+from .network.refusals import Refusals
+from .protocol import (
+    EnvironmentLock,
+    ExecResult,
+    FileInfo,
+    Fingerprint,
+    Mount,
+    Process,
+    Refusal,
+    SandboxError,
+    SandboxSpec,
+    Workspace,
+)
 from .system import fingerprint
 
 EXEC_LABEL = "AGENTCTL_EXEC"  # tells what one command started, daemons included, should it have to be killed
@@ -21,6 +34,7 @@ class HostFolders(ABC):
         self._workspace = workspace
         self._control = control
         self._env = env
+        self._refusals = Refusals()
         self._files = Files((*workspace.mounts, control), workspace.start)
         control.host.mkdir(parents=True, exist_ok=True)
 
@@ -40,8 +54,29 @@ class HostFolders(ABC):
     def env(self) -> Mapping[str, str]:
         return self._env
 
+    @property
+    def system_writable(self) -> bool:
+        return False
+
     def fingerprint(self) -> Fingerprint:
         return fingerprint(self._spec)
+
+    @property
+    @abstractmethod
+    def _python(self) -> Sequence[str]:
+        """How a Python is called inside."""
+
+    def environment(self) -> EnvironmentLock:
+        folders = [mount.inside for mount in self._workspace.mounts] + [self._env["HOME"], "/opt"]
+        return environment_lock(
+            lambda argv, seconds, limit: self.exec(argv, timeout=seconds, limit=limit),
+            self._python,
+            folders,
+            self._spec.rootfs,
+        )
+
+    def on_refusal(self, told: Callable[[Refusal], None] | None) -> None:
+        self._refusals.listen(told)
 
     @abstractmethod
     def exec(

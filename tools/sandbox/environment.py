@@ -87,19 +87,25 @@ def has_credentials(text: str) -> bool:
     return re.search(r"\w://[^/\s@]*@|\w://\S*\?\S*=", text) is not None
 
 
-def inherited(owner_env: Mapping[str, str], *, network: bool) -> dict[str, str]:
-    """What is taken from the host: time zone, certificates, package indexes, with a network its proxies. Nothing else,
-    and none of these where its value holds credentials."""
-    names = (*CERTIFICATES, *PLACES, *(PROXIES if network else ()))
+def inherited(owner_env: Mapping[str, str], names: tuple[str, ...] = (*CERTIFICATES, *PLACES)) -> dict[str, str]:
+    """What is taken from the host: time zone, certificates, package indexes. Nothing else, and none of these where its
+    value holds credentials."""
     return {name: value for name in names if (value := owner_env.get(name)) and not has_credentials(value)}
 
 
 def command_environment(
-    owner_env: Mapping[str, str], *, home: str, user: str, path: tuple[str, ...] = SYSTEM_PATH, network: bool = False
+    owner_env: Mapping[str, str],
+    *,
+    home: str,
+    user: str,
+    path: tuple[str, ...] = SYSTEM_PATH,
+    proxies: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The whole environment of a command inside. `home` and `path` are as seen inside."""
+    """The whole environment of a command inside. `home` and `path` are as seen inside; `proxies` are the variables that
+    name them."""
     return {
-        **inherited(owner_env, network=network),
+        **inherited(owner_env),
+        **(proxies or {}),
         **PRESETS,
         "HOME": home,
         "USER": user,

@@ -4,7 +4,8 @@ It runs inside, on whatever Python (3.8 or later) is found there, so it uses the
 none of ours. It is process 1 of its namespace: no signal from inside reaches it, and when it ends the kernel ends all.
 
 Started as `init.py CONFIG`, CONFIG being JSON: `listener` and `owner` are descriptors (a listening socket; a pidfd of
-the owner, or a pipe that it holds), `join` descriptors of control groups, `rlimits` limits by name.
+the owner, or a pipe that it holds), `join` descriptors of control groups, `rlimits` limits by name, `label`
+for whoever looks from outside. With a network there is `door` too: a connected socket, and the port of the door.
 
 A request is one connection. It begins with one packet that carries four descriptors: a file with the request as JSON
 (`argv`, `env`, `cwd`), then stdin, stdout and stderr. Answers are JSON packets: `{"failed": WHY}` where no process
@@ -172,6 +173,16 @@ class Init:
                 os.killpg(process, signal.SIGKILL)
 
 
+def hand_out_door(owner: int, port: int) -> None:
+    """Listen where programs inside look for their proxy, and give that socket to the owner, who answers from outside.
+
+    A socket belongs to the network it was made in, whoever holds it: so this is a way out, and the only one.
+    """
+    with socket.socket(fileno=owner) as channel, socket.create_server(("127.0.0.1", port), backlog=128) as door:
+        rights = array.array("i", [door.fileno()])
+        channel.sendmsg([b"door"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
 def answer(connection: socket.socket, **message: Any) -> None:
     with contextlib.suppress(OSError):  # the owner no longer waits
         connection.send(json.dumps(message).encode())
@@ -180,7 +191,10 @@ def answer(connection: socket.socket, **message: Any) -> None:
 def main() -> None:
     protect()
     os.chdir("/")
-    Init(json.loads(sys.argv[1])).serve()
+    config = json.loads(sys.argv[1])
+    if "door" in config:
+        hand_out_door(*config["door"])
+    Init(config).serve()
 
 
 if __name__ == "__main__":

@@ -138,11 +138,24 @@ def _make_group(folder: Path, version: int, values: dict[str, int]) -> Path | No
 
 def _sweep(parent: Path) -> None:
     """Remove groups whose owners were killed before they could."""
+    for folder in _abandoned(parent):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def abandoned() -> list[Path]:
+    """All groups on this machine whose owners were killed before they could remove them."""
+    texts = (Path(f"/proc/self/{name}").read_text(encoding="utf-8") for name in ("mountinfo", "cgroup"))
+    return [folder for _, _, parent in group_parents(*texts) for folder in _abandoned(parent)]
+
+
+def _abandoned(parent: Path) -> list[Path]:
+    found = []
     for folder in parent.glob(f"{PREFIX}-*-*-*"):
-        _, pid, started, _ = folder.name.split("-")
-        if _started(int(pid)) != int(started):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        name = re.fullmatch(rf"{PREFIX}-(\d+)-(\d+)-[0-9a-f]+", folder.name)
+        if name is not None and _started(int(name[1])) != int(name[2]):
+            found.append(folder)
+    return found
 
 
 def _started(pid: int) -> int | None:

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import count
 
 from . import procs
 from .common import EXEC_LABEL, HostFolders
-from .environment import SYSTEM_PATH, command_environment, prepare_home
+from .environment import PROXIES, SYSTEM_PATH, command_environment, inherited, prepare_home
+from .label import VARIABLE, new_label
 from .limits import file_limits, memory_of_each, settable
 from .protocol import ExecResult, Guarantee, Launch, Mount, SandboxError, SandboxSpec, SandboxUnavailable, Workspace
 from .running import Pipes, Running, finish, unrunnable
 
-LABEL = "AGENTCTL_SANDBOX"
 # By a shell: code of ours between fork and exec is not safe where the owner has threads.
 WITH_LIMITS = 'cd "$0" || exit 126; ulimit -f {blocks} && ulimit -d {kilobytes} && ulimit -c 0 && exec "$@"'
 
@@ -30,6 +30,11 @@ class LocalSandbox(HostFolders):
     """See `protocol.Sandbox`. Paths inside are paths of the host."""
 
     def __init__(self, spec: SandboxSpec, workspace: Workspace, owner_env: Mapping[str, str]) -> None:
+        if spec.network != "open" or spec.allow_hosts:
+            raise SandboxUnavailable(
+                "the local sandbox can hold no network policy: its commands have the host's network",
+                remedy="choose the policy open with it, or the sandbox bubblewrap",
+            )
         for mount in workspace.mounts:
             if mount.inside != str(mount.host):
                 raise SandboxUnavailable(
@@ -40,11 +45,12 @@ class LocalSandbox(HostFolders):
         prepare_home(home)
         temporary = workspace.scratch / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
-        self._label = secrets.token_hex(8)
+        self._label = new_label()
         user = owner_env.get("USER", "agent")
         path = tuple(owner_env.get("PATH", ":".join(SYSTEM_PATH)).split(":"))
-        env = command_environment(owner_env, home=str(home), user=user, path=path, network=True)
-        env |= {LABEL: self._label, "TMPDIR": str(temporary)}
+        proxies = inherited(owner_env, PROXIES)
+        env = command_environment(owner_env, home=str(home), user=user, path=path, proxies=proxies)
+        env |= {VARIABLE: self._label, "TMPDIR": str(temporary)}
         control = workspace.scratch / "control"
         super().__init__(spec, workspace, Mount(inside=str(control), host=control), env)
         self._numbers = count(1)
@@ -53,6 +59,10 @@ class LocalSandbox(HostFolders):
     @property
     def holds(self) -> frozenset[Guarantee]:
         return frozenset({Guarantee.MEMORY_LIMIT})
+
+    @property
+    def _python(self) -> Sequence[str]:
+        return (sys.executable,)
 
     def _limited(self, argv: Sequence[str], cwd: str | None) -> list[str]:
         limits = settable(file_limits(self._spec) | memory_of_each(self._spec))
@@ -98,7 +108,7 @@ class LocalSandbox(HostFolders):
         return Launch(argv=tuple(self._limited(argv, cwd)), env=dict(self._env))
 
     def _inside(self) -> list[procs.Entry]:
-        return procs.labelled(f"{LABEL}={self._label}", procs.table().values())
+        return procs.labelled(f"{VARIABLE}={self._label}", procs.table().values())
 
     def close(self) -> None:
         self._closed = True

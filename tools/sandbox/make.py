@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -40,7 +41,13 @@ command -v bash >/dev/null || say "bash is missing inside"
 """
 HIDDEN_TEST = """
 test -e "$0" && say "a file of the host can be seen"
+"""
+# The system is read-only, or what is written to it must not arrive: we look for it outside.
+FIXED_TEST = """
 test -w /usr && say "/usr can be written"
+"""
+LAYER_TEST = """
+echo >"/usr/${0##*/}" || say "/usr can't be written"
 """
 NO_NETWORK_TEST = """
 while read -r name rest; do
@@ -57,6 +64,8 @@ def open_sandbox(spec: SandboxSpec, workspace: Workspace, *, owner_env: Mapping[
     the kind can't work here or does not hold what it promises; there is no falling back to a lesser kind.
     """
     _check(workspace)
+    if spec.rootfs is not None:
+        spec = spec.model_copy(update={"rootfs": _checked_rootfs(spec, workspace)})
     sandbox: BubblewrapSandbox | LocalSandbox
     if spec.kind == "bubblewrap":
         _check_places(workspace)
@@ -75,22 +84,28 @@ def open_sandbox(spec: SandboxSpec, workspace: Workspace, *, owner_env: Mapping[
 def _self_test(sandbox: Sandbox) -> None:
     script = SELF_TEST
     if Guarantee.HOST_FILES_HIDDEN in sandbox.holds:
-        script += HIDDEN_TEST
-    if Guarantee.NETWORK_POLICY in sandbox.holds and sandbox.spec.network == "none":
+        script += HIDDEN_TEST + (LAYER_TEST if sandbox.system_writable else FIXED_TEST)
+    if Guarantee.NETWORK_POLICY in sandbox.holds:
         script += NO_NETWORK_TEST
-    canary = sandbox.workspace.scratch / "canary"
+    canary = sandbox.workspace.scratch / f".agentctl-canary-{secrets.token_hex(8)}"
     canary.touch()
+    arrived = Path(sandbox.spec.rootfs or "/", "usr", canary.name)
     folders = [mount.inside for mount in (*sandbox.workspace.mounts, sandbox.control) if mount.writable]
     try:
         result = sandbox.exec(["sh", "-c", f"{script}\nexit 0", str(canary), *folders], timeout=20)
     except SandboxError as error:
         raise SandboxUnavailable(f"the {sandbox.spec.kind} sandbox failed its self-test: {error}") from error
-    if result.exit_code != 0:
+    leaked = arrived.exists()
+    arrived.unlink(missing_ok=True)
+    if result.exit_code != 0 or leaked:
         said = (result.stdout + result.stderr).decode(errors="replace").strip() or "it gave no answer"
+        said = f"{arrived.parent} can be written from inside" if leaked else said
         raise SandboxUnavailable(
             f"the {sandbox.spec.kind} sandbox failed its self-test: {said}",
             remedy="see `agentctl doctor`, or choose another kind with --sandbox",
         )
+    if sandbox.system_writable:
+        sandbox.exec(["rm", f"/usr/{canary.name}"], timeout=20)
 
 
 def _check(workspace: Workspace) -> None:
@@ -105,6 +120,22 @@ def _check(workspace: Workspace) -> None:
                 f"the folder for our own files, {workspace.scratch}, lies inside a folder that the agent sees",
                 file=mount.host,
             )
+
+
+def _checked_rootfs(spec: SandboxSpec, workspace: Workspace) -> Path:
+    """The given system's folder, its path without links. InputError where it can't be one."""
+    assert spec.rootfs is not None
+    if spec.kind == "local":
+        raise InputError("the local sandbox runs on the host's own system", field="rootfs", remedy="leave it out")
+    rootfs = spec.rootfs.resolve()
+    if not (rootfs / "usr").is_dir():
+        raise InputError("no folder with a system: it has no /usr", file=spec.rootfs, field="rootfs")
+    if rootfs == Path("/"):
+        raise InputError("the host's own root would show all that is on it", field="rootfs", remedy="leave it out")
+    for folder in (*(mount.host for mount in workspace.mounts), workspace.scratch):
+        if _within(rootfs, folder):
+            raise InputError(f"the attempt's own folder {folder} lies in it", file=spec.rootfs, field="rootfs")
+    return rootfs
 
 
 def _check_places(workspace: Workspace) -> None:

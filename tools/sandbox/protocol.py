@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
+
+from pydantic import Field, model_validator
 
 from agentctl.base.errors import AgentctlError, SetupError
 from agentctl.base.values import Frozen
@@ -24,14 +26,24 @@ class Guarantee(StrEnum):
     NETWORK_POLICY = "the network policy holds"
 
 
+NetworkPolicy: TypeAlias = Literal["none", "registries", "open"]
+
+
 class SandboxSpec(Frozen):
     """Which sandbox, and its limits. Part of the attempt key."""
 
     kind: Literal["bubblewrap", "local"] = "bubblewrap"
-    network: Literal["none", "open"] = "none"
-    memory_mb: int = 8192  # of all processes together where the kind can, else of each
-    processes: int = 1024
-    file_mb: int = 20_480  # largest single file
+    network: NetworkPolicy = "none"  # the kind `local` has the host's, so there it is `open` where nothing is said
+    allow_hosts: tuple[str, ...] = ()  # `host[:port]` besides the policy's own, at any address; none under `none`
+    memory_mb: int = Field(default=8192, ge=64)  # of all processes together where the kind can, else of each
+    processes: int = Field(default=1024, ge=1)
+    file_mb: int = Field(default=20_480, ge=1)  # largest single file
+    rootfs: Path | None = None  # folder with a system (from debootstrap, docker export, ...), in place of the host's
+
+    @model_validator(mode="before")
+    @classmethod
+    def _local_is_open(cls, given: Any) -> Any:
+        return {"network": "open", **given} if isinstance(given, dict) and given.get("kind") == "local" else given
 
 
 class Mount(Frozen):
@@ -112,6 +124,39 @@ class Fingerprint(Frozen):
     cpus: int
 
 
+class SystemPackages(Frozen):
+    """Packages of dpkg, as `name:architecture=version`; and what became of those that were there at the start."""
+
+    packages: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()  # `name:architecture=before -> after`
+    removed: tuple[str, ...] = ()
+
+
+class EnvironmentLock(Frozen):
+    """What is installed inside, environments by their folder. Read from files that the agent could change: no proof."""
+
+    schema_version: int = 1
+    system: SystemPackages
+    python: dict[str, tuple[str, ...]]  # as `pip freeze` lists them, by folder of packages
+    conda: dict[str, tuple[str, ...]]  # `name=version=build`
+    r: dict[str, tuple[str, ...]]  # `name version`, by library
+    incomplete: tuple[str, ...] = ()  # why something may be absent
+
+
+class Refusal(Frozen):
+    """A request that the network policy refused, for the `times`th time. `port` is 0 where none was asked for."""
+
+    host: str
+    port: int
+    why: str  # names the host
+    times: int = 1
+
+    @property
+    def words(self) -> str:
+        return f"refused: {self.why}{f' ({self.times} times)' if self.times > 1 else ''}"
+
+
 class SandboxError(AgentctlError):
     """The sandbox itself failed: infrastructure, never the agent's fault."""
 
@@ -150,6 +195,11 @@ class Sandbox(Protocol):
         """A small writable folder outside the workspace, for FIFOs and command files of the harness."""
         ...
 
+    @property
+    def system_writable(self) -> bool:
+        """Whether the system inside (/usr, /etc, ...) can be changed, on a layer that is thrown away."""
+        ...
+
     def fingerprint(self) -> Fingerprint: ...
 
     def exec(
@@ -164,6 +214,17 @@ class Sandbox(Protocol):
 
     def launch(self, argv: Sequence[str], *, cwd: str | None = None) -> Launch:
         """How to start `argv` inside, for a caller that wants its own terminal on it (pexpect)."""
+        ...
+
+    def environment(self) -> EnvironmentLock:
+        """What is installed inside by now. SandboxError where that can't be told."""
+        ...
+
+    def on_refusal(self, told: Callable[[Refusal], None] | None) -> None:
+        """Call `told` with each refusal of the network policy, those that nobody has heard of first; None ends that.
+
+        It is called from another thread, and may not raise. Repeats are told of at the 10th, 100th, ... time alone.
+        """
         ...
 
     def processes(self) -> list[Process]:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
+from .inventory import installed
 from .protocol import Fingerprint, SandboxSpec
 
-DPKG_STATUS = Path("/var/lib/dpkg/status")
-OS_RELEASE = Path("/etc/os-release")
+DPKG_STATUS = "var/lib/dpkg/status"
+OS_RELEASE = "etc/os-release"
+HOST = Path("/")
 
 
-def fingerprint(spec: SandboxSpec) -> Fingerprint:
-    """The fingerprint of a sandbox that shows the host's own system."""
+def fingerprint(spec: SandboxSpec, *, writable: bool = False) -> Fingerprint:
+    """The fingerprint of a sandbox. `writable`: whether the system in it can be changed."""
+    root = spec.rootfs or HOST
     return Fingerprint(
         kind=spec.kind,
-        system=_system_digest(),
-        apt=False,
+        system=system_digest(root),
+        apt=writable and (root / "usr/bin/apt-get").exists(),
         network=spec.network,
         memory_mb=spec.memory_mb,
         processes=spec.processes,
@@ -27,23 +32,47 @@ def fingerprint(spec: SandboxSpec) -> Fingerprint:
     )
 
 
-@lru_cache(maxsize=1)
-def _system_digest() -> str:
-    """SHA-256 of the installed packages and their versions; without dpkg, of the system's name and Python's version."""
-    if DPKG_STATUS.exists():
-        text = "\n".join(installed_packages(DPKG_STATUS.read_text(encoding="utf-8", errors="replace")))
+class DpkgStatus(NamedTuple):
+    """dpkg's list of packages, as `name:architecture=version`, and what tells whether its file has changed."""
+
+    packages: tuple[str, ...] = ()
+    size: int = -1  # bytes
+    modified_ns: int = -1
+
+
+@lru_cache(maxsize=4)
+def dpkg_status(root: Path) -> DpkgStatus:
+    """The packages of the system at `root` when it was first looked at; empty where dpkg does not know them."""
+    file = root / DPKG_STATUS
+    if not file.is_file():
+        return DpkgStatus()
+    status = file.stat()
+    packages = installed(file.read_text(encoding="utf-8", errors="replace"))
+    return DpkgStatus(tuple(packages), status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def system_digest(root: Path) -> str:
+    """SHA-256 of the packages installed in the system at `root`, and their versions; where dpkg does not know them, of
+    the host's name and Python's version, or of all that a given system's folder holds."""
+    if packages := dpkg_status(root).packages:
+        text = "\n".join(packages)
+    elif root == HOST:
+        release = root / OS_RELEASE
+        system = release.read_text(encoding="utf-8") if release.exists() else platform.platform()
+        text = f"{system}\n{platform.python_version()}"
     else:
-        release = OS_RELEASE.read_text(encoding="utf-8") if OS_RELEASE.exists() else platform.platform()
-        text = f"{release}\n{platform.python_version()}"
-    return hashlib.sha256(text.encode()).hexdigest()
+        text = "\n".join(_listing(root))
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
-def installed_packages(status: str) -> list[str]:
-    """`name:architecture=version` of each installed package in the text of dpkg's status file, sorted."""
-    found = []
-    for paragraph in status.split("\n\n"):
-        lines = (line.partition(": ") for line in paragraph.splitlines() if not line.startswith(" "))
-        fields = {name: value for name, _, value in lines}
-        if fields.get("Status", "").endswith(" installed"):
-            found.append(f"{fields['Package']}:{fields.get('Architecture', '')}={fields.get('Version', '')}")
-    return sorted(found)
+def _listing(root: Path) -> Iterator[str]:
+    """Every file and folder below `root`: name, kind and rights, size, where it leads."""
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        for name in sorted((*folders, *files)):
+            path = Path(folder, name)
+            status = path.lstat()
+            link = path.readlink() if path.is_symlink() else ""
+            size = 0 if path.is_dir() else status.st_size
+            yield f"{path.relative_to(root)} {status.st_mode:o} {size} {link}"

@@ -29,7 +29,7 @@ class JobArguments(Arguments):
     )
     command: str | None = Field(default=None, description="Needed by start: the command or script to run.")
     text: str | None = Field(
-        default=None, description="Needed by send: what to type. \\u0004, with `enter` false, ends the input."
+        default=None, description="Needed by send: what to type. Ctrl-D (\\u0004) with `enter` false ends the input."
     )
     enter: bool = Field(default=True, description="For send: press Enter after the text.")
     wait: float = Field(

@@ -51,11 +51,12 @@ class Shell:
     def description(self) -> str:
         return (
             "Run a command in a bash shell. You get its output, stderr included, and then the exit status where that "
-            "is not 0 or there is no output. The shell persists: working directory, variables and functions stay from "
-            "one call to the next. Standard input is empty and nobody answers questions, so use options such as -y or "
-            f"-m. A command is stopped after {self._seconds:g} seconds unless `timeout` says otherwise (at most "
-            f"{self._longest:g}). Of an output longer than {self._limit} characters only the beginning and the end "
-            "are shown: send long output to a file, and let what must run longer write to a file in the background."
+            f"is not 0, where there is no output, and where it took more than {SLOW_SECONDS:g} seconds. The shell "
+            "persists: working directory, variables and functions stay from one call to the next. Standard input is "
+            "empty and nobody answers questions, so use options such as -y or -m. A command is stopped after "
+            f"{self._seconds:g} seconds unless `timeout` says otherwise (at most {self._longest:g}). Of an output "
+            f"longer than {self._limit} characters only the beginning and the end are shown: send long output to a "
+            "file."
         )
 
     def session(self, context: ToolContext) -> Session:
