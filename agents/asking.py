@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from agentctl.base.messages import Message, Part, Role
@@ -56,11 +56,16 @@ class Asking:
 
 
 class Resumed:
-    """Gives recorded replies of the main model while there are some, free of charge, and asks `inner` after that."""
+    """Gives recorded replies of the main model while there are some, free of charge, and asks `inner` after that.
 
-    def __init__(self, inner: Asker, replies: Sequence[RawReply]) -> None:
+    `now` is a clock in seconds; `went_on` its time when `inner` was asked first, None before.
+    """
+
+    def __init__(self, inner: Asker, replies: Sequence[RawReply], now: Callable[[], float]) -> None:
         self._inner = inner
         self._replies = list(reversed(replies))
+        self._now = now
+        self.went_on: float | None = None
 
     @property
     def waited(self) -> float:
@@ -72,6 +77,8 @@ class Resumed:
     def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> RawReply:
         if role == "main" and self._replies:
             return self._replies.pop()
+        if self.went_on is None:
+            self.went_on = self._now()
         return self._inner.ask(role, messages, tools)
 
     def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from agentctl.base.messages import Message, Status, ToolSpec
 from agentctl.base.values import Frozen, Usd
+from agentctl.tools.sandbox.protocol import Refusal
 
 from .ends import End
 from .models.journal import Noted, ReplyCame, RequestSent, SendFailed
@@ -74,21 +75,29 @@ class Ran(_Line):
 
 
 class Note(_Line):
-    """A word of the harness or of a tool, for whoever reads the record: a refusal of the network, a restarted shell."""
+    """A word of the harness or of a tool, for whoever reads the record: a restarted shell, a fault of ours."""
 
     t: Literal["note"] = "note"
     kind: str
     text: str
 
 
+class NetworkRefused(_Line):
+    """The network policy refused a request of the agent's."""
+
+    t: Literal["network"] = "network"
+    refusal: Refusal
+
+
 class Carried(_Line):
-    """This attempt goes on from another record: what was spent there counts here."""
+    """This attempt goes on from another record: what was spent there, money and time, counts here."""
 
     t: Literal["carried"] = "carried"
     record: str
     spent: Usd
     uncertain: Usd
     sends: int = 0  # the number of the last send there
+    seconds: float = 0.0  # of work there
 
 
 class WentOn(_Line):
@@ -107,9 +116,21 @@ class Ended(_Line):
 
 
 Event: TypeAlias = Annotated[
-    MessageAdded | ToolsOffered | Requested | Replied | Failed | MoneyNoted | Ran | Note | Carried | WentOn | Ended,
+    MessageAdded
+    | ToolsOffered
+    | Requested
+    | Replied
+    | Failed
+    | MoneyNoted
+    | Ran
+    | Note
+    | NetworkRefused
+    | Carried
+    | WentOn
+    | Ended,
     Field(discriminator="t"),
 ]
+
 
 @cache
 def _adapter() -> TypeAdapter[Event]:

@@ -50,7 +50,6 @@ class ModelFacts(Frozen):
 
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
-    vision: bool | None = None
     native_tools: bool | None = None
     reasoning: bool | None = None
 
@@ -94,7 +93,6 @@ class PriceTable:
         return ModelFacts(
             max_input_tokens=_whole(entry.get("max_input_tokens")),
             max_output_tokens=_whole(entry.get("max_output_tokens")),
-            vision=_flag(entry.get("supports_vision")),
             native_tools=_flag(entry.get("supports_function_calling")),
             reasoning=_flag(entry.get("supports_reasoning")),
         )

@@ -1,7 +1,8 @@
 """Money that may still be spent. Every send sets aside the most it can cost, so the cap can't be passed.
 
 A ticket ends in one of three ways: settled at what was billed, released because nothing was, or lost because nobody
-knows. Lost money is *uncertain*: it counts against the cap, and is shown apart from what was spent.
+knows. Lost money is *uncertain*: it counts against the cap, and is shown apart from what was spent. What a provider
+reported of a reply before it broke off is spent.
 """
 
 from __future__ import annotations
@@ -85,11 +86,11 @@ class Ticket:
 
     def release(self) -> None:
         """Nothing was billed: it was never sent, or an error came back."""
-        self._purse._close(self)
+        self._purse._release(self)
 
-    def lose(self) -> None:
-        """Nobody knows whether it was billed: the bound stays counted as uncertain."""
-        self._purse._close(self, lost=True)
+    def lose(self, reported: Charge | None = None) -> None:
+        """Nobody knows what was billed: what was `reported` is spent, and the rest of the bound counts as uncertain."""
+        self._purse._lose(self, reported)
 
     def __enter__(self) -> Ticket:
         return self
@@ -218,19 +219,29 @@ class Purse:
     def _settle(self, ticket: Ticket, charge: Charge) -> bool:
         with self._changed:
             self._take(ticket)
-            self._by_role[ticket.role] = self._by_role.get(ticket.role, RoleBooks()).plus(charge)
-            billed = ZERO if charge.cost is None else charge.cost.total
-            self._spent += billed
+            billed = self._booked(ticket.role, charge)
             within = billed <= ticket.bound
             self._broken = self._broken or (self.cap is not None and not within)
             return within
 
-    def _close(self, ticket: Ticket, *, lost: bool = False) -> None:
+    def _booked(self, role: str, charge: Charge) -> Decimal:
+        """Enter what was billed. Returns the dollars that it came to, as far as they are known."""
+        self._by_role[role] = self._by_role.get(role, RoleBooks()).plus(charge)
+        billed = ZERO if charge.cost is None else charge.cost.total
+        self._spent += billed
+        return billed
+
+    def _release(self, ticket: Ticket) -> None:
         with self._changed:
             self._take(ticket)
-            if lost:
-                self._lost += 1
-                self._uncertain += ticket.bound
+
+    def _lose(self, ticket: Ticket, reported: Charge | None) -> None:
+        with self._changed:
+            self._take(ticket)
+            self._lost += 1
+            billed = self._booked(ticket.role, reported) if reported else ZERO
+            self._uncertain += max(ZERO, ticket.bound - billed)
+            self._broken = self._broken or (self.cap is not None and billed > ticket.bound)
 
     def _take(self, ticket: Ticket) -> None:
         if self._open.pop(id(ticket), None) is None:

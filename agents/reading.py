@@ -13,7 +13,7 @@ from agentctl.base.messages import Message, Result, Role
 
 from .events import Carried as CarriedEvent
 from .events import Event, Failed, MessageAdded, MoneyNoted, Ran, Replied, Requested, ToolsOffered, decode
-from .manifest import Manifest, read_manifest
+from .manifest import Manifest, read_manifest, read_result
 from .models.body import request_body
 from .models.journal import Carried, Noted, ReplyCame, RequestSent, SendFailed, carried
 from .models.wire import encode, encode_tool
@@ -112,6 +112,25 @@ class RecordReader:
                     pass
         own = carried(ours)
         return Carried(own.spent + before.spent, own.uncertain + before.uncertain, max(own.sends, before.sends))
+
+    @property
+    def work_seconds(self) -> float:
+        """Work time of this attempt, with what it carried; of a cut-off one up to its last event."""
+        result = read_result(self.folder)
+        if result is not None:
+            return result.work_seconds
+        before, began, waited = 0.0, 0.0, 0.0
+        for event in self.events:
+            match event:
+                case CarriedEvent():
+                    before, began = event.seconds, self.events[-1].at  # what was said is said again first: no work
+                case Requested() if before or began:
+                    began = min(began, event.at)
+                case Failed():
+                    waited += event.failed.pause or 0.0
+                case _:
+                    pass
+        return before + max(0.0, self.events[-1].at - began - waited) if self.events else 0.0
 
     def rebuild(self, n: int) -> Rebuilt:
         """Request number `n`, built again. InputError where the record has none of that number."""

@@ -4,6 +4,7 @@
     events.jsonl    what happened, appended line by line as it happens
     outputs/        command output too long to show, whole
     images/         images by content
+    environment.lock  packages installed at the end: dpkg's, Python's by environment, conda's, R's by library
     report.json     what the agent left, as found (or as its task names it)
     result.json     how it ended, written last, atomically, once
     scores/         one file a scorer, by any later scorer too

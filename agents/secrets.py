@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 _NAMES = re.compile(r"(^|_)(api_?)?(key|token|secret|passw(or)?d|passphrase|credentials?|pat)(_|$)", re.IGNORECASE)
 _NOT_SECRET = re.compile(
@@ -14,15 +15,16 @@ _PLAIN_WORD = re.compile(r"[a-z_]+")
 _LEAST = 8  # characters; shorter values would cut innocent text
 
 
+def says_secret(name: str) -> bool:
+    """Whether what has this name is to be kept secret."""
+    return bool(_NAMES.search(name)) and not _NOT_SECRET.match(name)
+
+
 class Secrets:
     """The values to cut. Built from an environment; `cut` works on texts, `cut_line` on encoded JSON lines."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        found = {
-            value: name
-            for name, value in environment.items()
-            if _NAMES.search(name) and not _NOT_SECRET.match(name) and len(value) >= _LEAST
-        }
+        found = {value: name for name, value in environment.items() if says_secret(name) and len(value) >= _LEAST}
         # The longest first: one secret may hold another.
         self._texts = [(value, f"[{found[value]} cut]") for value in sorted(found, key=len, reverse=True)]
         # In a line of JSON a plain word may be one of ours (an end reason, a status): it is cut in texts alone.
@@ -44,6 +46,17 @@ class Secrets:
         for value, mark in self._texts:
             data = data.replace(value.encode("utf-8", "surrogateescape"), mark.encode())
         return data
+
+    def cut_pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The same for what comes in pieces, a secret that lies across two of them included."""
+        overlap = max((len(os.fsencode(value)) for value, _ in self._texts), default=1) - 1
+        rest = b""
+        for piece in pieces:
+            rest = self.cut_bytes(rest + piece)
+            done = max(0, len(rest) - overlap)
+            yield rest[:done]
+            rest = rest[done:]
+        yield rest
 
     def cut_line(self, line: bytes) -> bytes:
         """The same for a line of JSON."""

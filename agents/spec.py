@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
@@ -13,6 +14,9 @@ from agentctl.tools.sandbox.protocol import SandboxSpec
 from .models.protocol import ModelSpec
 from .scaffold import Scaffold
 from .task import TaskRef
+
+Keep: TypeAlias = Literal["answers", "changes", "all"]
+"""What of the workspace is kept: the deliverable alone; files that the run made or changed, up to a size; all files."""
 
 
 class Limits(Frozen):
@@ -41,6 +45,7 @@ class AttemptSpec(Frozen):
     limits: Limits = Limits()
     prices: Prices = Prices()
     sandbox: SandboxSpec = SandboxSpec()
+    keep: Keep = "changes"
     record: Path  # the folder to make; must not exist
     repeat: int = 0
     try_number: int = 1

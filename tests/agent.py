@@ -14,7 +14,7 @@ from agentctl.agents.loop import Ending, Loop
 from agentctl.agents.models.gateway import Gateway, Route
 from agentctl.agents.models.protocol import ModelSpec, RawReply, WireRequest
 from agentctl.agents.models.reply import decode_reply
-from agentctl.agents.pricing import Free, Pricing
+from agentctl.agents.pricing import CacheMarkers, Free, Pricing
 from agentctl.agents.protocols import PROTOCOLS
 from agentctl.agents.purse import Purse
 from agentctl.agents.reading import RecordReader
@@ -131,6 +131,8 @@ class Stage:
     window: int = 128_000
     price: Pricing = field(default_factory=lambda: Free(name="scripted"))
     purse: Purse = field(default_factory=lambda: Purse(Decimal(4)))
+    spec: ModelSpec = field(default_factory=lambda: ModelSpec(name="scripted"))
+    markers: CacheMarkers = CacheMarkers.NONE
 
     def play(self, turns: Sequence[Mapping[str, Any]], model: ScriptedModel | None = None) -> Played:
         root = self.folder / "workspace"
@@ -152,8 +154,7 @@ class Stage:
         }
         tools |= {tool.name: Watched(tool, ran) for tool in self.extra_tools}
         record = Record(self.folder / "record", dumps({"for": "a test"}), Secrets({}), now=lambda: 0.0)
-        spec = ModelSpec(name="scripted")
-        route = Route(spec=spec, client=model, price=self.price, context_window=self.window)
+        route = Route(spec=self.spec, client=model, price=self.price, context_window=self.window, markers=self.markers)
         gateway = Gateway({"main": route}, self.purse, record, self.cancel)
         transcript = Transcript(record, Secrets({}))
         asker = Asking(gateway, transcript)

@@ -1,4 +1,8 @@
-"""A provider on this machine: an OpenAI-compatible HTTP server that answers each request by a script's next step."""
+"""A provider on this machine: an HTTP server that answers each request by a script's next step.
+
+It speaks OpenAI's chat completions and Anthropic's messages. Where a request asks for a stream, an answer that holds a
+whole reply is sent as one.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,12 @@ import ssl
 import struct
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from sse import chat_events, message_events
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
@@ -22,7 +28,7 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 class Answer:
     """An HTTP answer. `body` is sent as it is when bytes, else as JSON, `delay` seconds after the request.
 
-    With `hang_up` the connection is closed after it without a word.
+    With `hang_up` the connection is closed after it without a word. `whole`: it is never sent as a stream.
     """
 
     status: int = 200
@@ -30,9 +36,35 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
     hang_up: bool = False
+    whole: bool = False
 
     def data(self) -> bytes:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+    def as_asked(self, request: Any) -> Answer:
+        """The answer to `request`, the JSON of its body: with its events as body where it asks for a stream."""
+        streams = isinstance(request, dict) and request.get("stream") is True
+        if not streams or self.whole or self.status != 200 or not isinstance(self.body, dict):
+            return self
+        if isinstance(self.body.get("choices"), list):
+            wants = (request.get("stream_options") or {}).get("include_usage") is True
+            events = chat_events(self.body, usage=wants)
+        elif self.body.get("type") == "message":
+            events = message_events(self.body)
+        else:
+            return self
+        return replace(self, body=b"".join(events), headers=EVENT_STREAM | self.headers)
+
+
+EVENT_STREAM = {"Content-Type": "text/event-stream"}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Events one by one, a number being a pause in seconds; then the stream ends, is reset, or says nothing more."""
+
+    events: Sequence[bytes | float]
+    end: Literal["close", "reset", "hang"] = "close"
 
 
 @dataclass(frozen=True)
@@ -54,13 +86,13 @@ class Half:
 
 @dataclass(frozen=True)
 class Trickle:
-    """A blank every 0.05 s for `seconds`, as some providers send while a model thinks, then the answer's body."""
+    """A blank line every 0.05 s for `seconds`, as some providers send while a model thinks, then the answer's body."""
 
     answer: Answer
     seconds: float
 
 
-Step: TypeAlias = Answer | Reset | Hang | Half | Trickle
+Step: TypeAlias = Answer | Reset | Hang | Half | Trickle | Stream
 
 
 def completion(
@@ -223,25 +255,30 @@ class Loopback:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                step = loopback._take(Received(self.path, headers, body))
+                received = Received(self.path, headers, body)
+                step = loopback._take(received)
                 loopback._closing.wait(getattr(step, "delay", 0.0))
                 match step:
                     case Answer():
-                        self._begin(step, {"Content-Length": str(len(step.data()))})
-                        self.wfile.write(step.data())
+                        answer = step.as_asked(received.tree)
+                        self._begin(answer, {"Content-Length": str(len(answer.data()))})
+                        self.wfile.write(answer.data())
                         self.close_connection = self.close_connection or step.hang_up
                     case Reset():
                         self._reset()
                     case Hang():
                         self._wait_for_leave()
-                    case Half(answer):
+                    case Half(whole):
+                        answer = whole.as_asked(received.tree)
                         data = answer.data()
                         self._begin(answer, {"Content-Length": str(len(data))})
                         self.wfile.write(data[: len(data) // 2])
                         self.wfile.flush()
                         self._reset()
                     case Trickle(answer, seconds):
-                        self._trickle(answer, seconds)
+                        self._trickle(answer.as_asked(received.tree), seconds)
+                    case Stream(events, end):
+                        self._stream(events, end)
 
             def _begin(self, answer: Answer, more: dict[str, str]) -> None:
                 self.send_response(answer.status)
@@ -272,14 +309,36 @@ class Loopback:
                 self._begin(answer, {"Transfer-Encoding": "chunked"})
                 try:
                     for _ in range(int(seconds / 0.05)):
-                        self.wfile.write(b"1\r\n \r\n")
-                        self.wfile.flush()
+                        self._chunk(b"\n")
                         if loopback._closing.wait(0.05):
                             return
-                    data = answer.data()
-                    self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data))
+                    self._chunk(answer.data())
+                    self._chunk(b"")
                 except OSError:
                     loopback.left.set()
                     self.close_connection = True
+
+            def _stream(self, events: Sequence[bytes | float], end: str) -> None:
+                self._begin(Answer(headers=EVENT_STREAM), {"Transfer-Encoding": "chunked"})
+                try:
+                    for event in events:
+                        if isinstance(event, bytes):
+                            self._chunk(event)
+                        elif loopback._closing.wait(event):
+                            return
+                    if end == "close":
+                        self._chunk(b"")
+                except OSError:
+                    loopback.left.set()
+                    self.close_connection = True
+                    return
+                if end == "reset":
+                    self._reset()
+                elif end == "hang":
+                    self._wait_for_leave()
+
+            def _chunk(self, data: bytes) -> None:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+                self.wfile.flush()
 
         return Handler

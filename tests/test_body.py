@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.agents.models.body import BodyMaker, request_body
+from agentctl.agents.models.body import BodyMaker, parameters, request_body
 from agentctl.agents.models.protocol import EncodedMessage, ModelSpec
 from agentctl.agents.models.wire import encode, encode_tool
+from agentctl.agents.reading import RecordReader
 from agentctl.base.messages import ImageRef, Message, Role, Text, ToolSpec
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 MODEL = ModelSpec(name="openai/gpt-4o", temperature=0.5)
 BASH = encode_tool(ToolSpec(name="bash", description="Runs it.", parameters={"type": "object"}))
 
@@ -48,6 +52,32 @@ def test_a_request_is_the_same_whatever_was_made_before_it(steps: list[tuple[int
         tree = json.loads(made.data)
         assert tree["messages"] == [message.tree for message in history]
         assert tree.get("tools", []) == [tool.tree for tool in tools]
+
+
+def test_all_that_a_model_is_asked_with_is_in_its_requests() -> None:
+    plain = {"max_tokens": 9, "stream": True, "stream_options": {"include_usage": True}}
+    assert parameters(ModelSpec(name="m"), 9) == plain
+    asked = ModelSpec(
+        name="m", stream=False, temperature=0.0, top_p=0.5, seed=0, effort="low", service="flex", extra={"top_k": 5}
+    )
+    assert parameters(asked, 9) == {
+        "max_tokens": 9,
+        "temperature": 0.0,
+        "top_p": 0.5,
+        "seed": 0,
+        "reasoning_effort": "low",
+        "service_tier": "flex",
+        "top_k": 5,
+    }
+    thinking = parameters(ModelSpec(name="m", thinking_budget=2_000), 9)
+    assert thinking == plain | {"thinking": {"type": "enabled", "budget_tokens": 2_000}}
+
+
+@pytest.mark.parametrize("level", ["easy", "hard"])
+def test_the_shipped_recordings_requests_are_built_as_they_were(level: str) -> None:
+    reader = RecordReader(EXAMPLES / "recordings" / f"capsule-4810297-{level}")
+    assert reader.requests
+    assert all(reader.rebuild(n).same for n in reader.requests)
 
 
 def test_a_history_that_differs_in_the_middle_is_hashed_anew() -> None:

@@ -1,136 +1,33 @@
-"""The direct client against a provider on this machine: one request each, every failure told apart, no secret told."""
+"""The direct client against a provider on this machine: what it sends, what it takes, no secret told."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import socket
-import ssl
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
-from case_fields import fields_of
-from loopback import Answer, Half, Hang, Loopback, Reset, Step, Trickle, completion, failure, step_of
+import sends
+from loopback import Answer, Half, Hang, Loopback, Reset, Step, Trickle, completion, failure
+from sends import DIRECT, KEY, a_request, no_proxy
+from sends import send_directly as send
 
 from agentctl.agents.models import endpoint
-from agentctl.agents.models.body import request_body
 from agentctl.agents.models.direct import DirectClient
-from agentctl.agents.models.protocol import Fault, FinishReason, ModelSpec, ProviderError, RawReply, WireRequest
-from agentctl.agents.models.wire import encode
+from agentctl.agents.models.protocol import Fault, ProviderError
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled, InputError, SetupError
-from agentctl.base.messages import Message, Role, Text
+from agentctl.base.messages import Text
 
-KEY = "sk-test-0123456789abcdef"
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
-def a_request(text: str = "hi", *, timeout: float = 5.0) -> WireRequest:
-    model = ModelSpec(name="openai/some-model")
-    messages = [encode(Message(role=Role.USER, parts=(Text(text=text),)), 1, images=lambda ref: b"")]
-    body = request_body(model, messages, [], 100)
-    return WireRequest("main", model, messages, [], 100, body, timeout)
-
-
-def send(url: str, request: WireRequest | None = None, cancel: Cancel | None = None) -> RawReply:
-    client = DirectClient(url, key=KEY)
-    try:
-        return client.send(request or a_request(), cancel or Cancel())
-    finally:
-        client.close()
-
-
-def outcome(step: Step, *, timeout: float = 5.0) -> RawReply | ProviderError:
-    """What one send makes of one step. Whatever it is, one request was sent."""
-    with Loopback([step]) as server:
-        try:
-            return send(server.url, a_request(timeout=timeout))
-        except ProviderError as error:
-            assert KEY not in repr(error) + str(error) + error.words
-            return error
-        finally:
-            assert len(server.received) == 1
+__all__ = ["no_proxy"]
 
 
 def failed(step: Step, **more: Any) -> ProviderError:
-    found = outcome(step, **more)
-    assert isinstance(found, ProviderError)
-    return found
-
-
-# Cases that broke others. What a whole run makes of them is tested with the gateway and the loop.
-
-NOT_STREAMED = dict.fromkeys(("PR-10", "OWN-PR-11"), "replies are not streamed yet")
-
-
-def sends(case: dict[str, Any]) -> bool:
-    """Whether a case is about what is sent, and not about what a history holds."""
-    return case["kind"] != "mixed-roles"
-
-
-@pytest.mark.cases("provider", later=NOT_STREAMED, only=sends)
-def test_provider_case(case: dict[str, Any]) -> None:
-    script = case["input"].get("script")
-    assert script, f"{case['id']}: no script to send against"
-    steps = [step_of(entry) for entry in script]
-    check_outcomes(case, {n: outcome(step, timeout=patience(step)) for n, step in enumerate(steps)})
-
-
-def patience(step: Step) -> float:
-    """Seconds to wait for what comes of a step: few where nothing will come."""
-    return 0.4 if isinstance(step, Hang) else 10.0
-
-
-def check_outcomes(case: dict[str, Any], outcomes: dict[int, RawReply | ProviderError]) -> None:
-    """Whether each send ended as the case's kind wants it, so that what decides on retries can do as it expects.
-
-    `outcomes` by the place of what was sent against in the case's script.
-    """
-    given, exact = fields_of(case)
-    if case["kind"] not in ("retry-which", "context-overflow-recognised", "refusal", "usage-missing"):
-        pytest.fail(f"this test can't map the kind {case['kind']}")
-    for n, found in outcomes.items():
-        entry = given["script"][n]
-        if entry == "ok":
-            assert isinstance(found, RawReply) and found.finish is FinishReason.STOP
-            continue
-        match case["kind"]:
-            case "retry-which":
-                assert isinstance(found, ProviderError)
-                if n + 1 < exact["calls"]:
-                    assert found.fault is Fault.TRANSIENT, found.words
-                elif n + 1 == exact["calls"] and n != given.get("max_retries"):  # else the retries were used up
-                    assert found.fault is not Fault.TRANSIENT, found.words
-                if exact.get("run_aborted"):
-                    assert found.fault is Fault.AUTH
-                assert found.words
-                if seconds := exact.get(f"pause_before_call_{n + 2}_min_s"):
-                    assert found.retry_after is not None and found.retry_after >= seconds
-                assert found.lost is isinstance(step_of(entry), Reset | Hang)
-            case "context-overflow-recognised":
-                assert isinstance(found, ProviderError)
-                assert found.fault is Fault.CONTEXT
-            case "refusal" if isinstance(found, ProviderError):
-                assert found.fault is Fault.REFUSED
-            case "refusal":
-                assert found.finish is FinishReason.REFUSED
-                assert (entry.get("usage") or {}).items() <= (found.usage or {}).items()
-            case "usage-missing":
-                assert isinstance(found, RawReply)
-                assert (found.usage or None) == (entry.get("usage") or None)
+    return sends.failed(DIRECT, step, **more)
 
 
 # The request
@@ -138,7 +35,7 @@ def check_outcomes(case: dict[str, Any], outcomes: dict[int, RawReply | Provider
 
 def test_the_request_goes_out_to_the_byte() -> None:
     with Loopback([completion("hello")]) as server:
-        request = a_request("grüße \U0001f378")
+        request = a_request(text="grüße \U0001f378")
         reply = send(server.url, request)
     (received,) = server.received
     assert received.body == request.body
@@ -264,9 +161,9 @@ def test_an_error_answer_is_not_billed() -> None:
 
 
 def test_blanks_before_the_answer_are_waited_for() -> None:
-    found = outcome(Trickle(completion("late"), 0.3))
-    assert isinstance(found, RawReply)
-    assert found.parts == (Text(text="late"),)
+    for whole in (True, False):
+        reply = sends.replied(DIRECT, Trickle(completion("late"), 0.3), stream=not whole)
+        assert reply.parts == (Text(text="late"),)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +198,7 @@ def test_a_request_refused_before_it_was_read_is_answered() -> None:
         thread = threading.Thread(target=refuse)
         thread.start()
         with pytest.raises(ProviderError) as caught:
-            send(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", a_request("x" * 5_000_000))
+            send(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", a_request(text="x" * 5_000_000))
         thread.join(5)
     assert (caught.value.fault, caught.value.status) == (Fault.CONTEXT, 413)
 
@@ -349,7 +246,7 @@ def test_blanks_around_a_key_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("step", [Hang(), Trickle(completion("late"), 5.0)])
-def test_a_stop_is_honoured_while_waiting(step: Step) -> None:
+def test_a_stop_is_honoured_while_waiting_and_the_provider_sees_it(step: Step) -> None:
     cancel = Cancel()
     with Loopback([step]) as server:
         timer = threading.Timer(0.2, cancel.set, ["enough"])
@@ -358,6 +255,26 @@ def test_a_stop_is_honoured_while_waiting(step: Step) -> None:
         with pytest.raises(Cancelled, match="enough"):
             send(server.url, cancel=cancel)
         assert time.monotonic() - began < 0.7
+        assert server.left.wait(2.0)
+
+
+def test_nobody_waits_any_longer_than_asked_and_the_provider_sees_it() -> None:
+    with Loopback([Hang()]) as server:
+        with pytest.raises(ProviderError, match=r"none within 0\.3 s"):
+            send(server.url, a_request(timeout=0.3))
+        assert server.left.wait(2.0)
+
+
+def test_what_was_stopped_while_it_connected_is_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: time.sleep(0.6) or real(*args, **more))
+    cancel = Cancel()
+    with Loopback([completion("hello")]) as server:
+        threading.Timer(0.2, cancel.set, ["enough"]).start()
+        with pytest.raises(Cancelled):
+            send(server.url, cancel=cancel)
+        time.sleep(0.8)
+        assert server.received == []
 
 
 def test_a_stop_is_honoured_while_a_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,129 +307,3 @@ def test_a_stopped_or_lost_request_leaves_the_client_usable() -> None:
             with pytest.raises(ProviderError):
                 client.send(a_request(timeout=0.2), Cancel())
         assert client.send(a_request(), Cancel()).parts == (Text(text="hello"),)
-
-
-# Proxies and TLS
-
-
-def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Loopback([completion("hello")] * 2) as proxy:
-        monkeypatch.setenv("http_proxy", f"http://user:p%40ss@127.0.0.1:{proxy.port}")
-        send("http://models.invalid/v1")
-        assert proxy.received[0].path == "http://models.invalid/v1/chat/completions"
-        assert proxy.received[0].headers["host"] == "models.invalid"
-        assert proxy.received[0].headers["proxy-authorization"] == "Basic dXNlcjpwQHNz"
-        monkeypatch.setenv("no_proxy", "127.0.0.1")
-        send(proxy.url)
-        assert proxy.received[1].path == "/v1/chat/completions"
-        assert "proxy-authorization" not in proxy.received[1].headers
-
-
-def test_a_proxy_of_another_kind_is_refused_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", "socks5://127.0.0.1:1080")
-    with pytest.raises(SetupError, match="socks5"):
-        DirectClient("https://models.invalid/v1")
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for 127.0.0.1 with its key, in one file."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run(
-        ["openssl", *command.split(), "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
-        check=True,
-        capture_output=True,
-    )
-    return folder / "cert.pem"
-
-
-@pytest.fixture
-def tls(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
-    return context
-
-
-def test_over_tls_all_is_the_same(monkeypatch: pytest.MonkeyPatch, certificate: Path, tls: ssl.SSLContext) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    big = completion("x" * 3_000_000)
-    with Loopback(
-        [completion("one"), big, Trickle(completion("late"), 0.3), Hang(), Half(big), Hang()], tls=tls
-    ) as server:
-        client = DirectClient(server.url, key=KEY)
-        assert client.send(a_request(), Cancel()).parts == (Text(text="one"),)
-        assert client.send(a_request("y" * 3_000_000), Cancel()).parts == (Text(text="x" * 3_000_000),)
-        assert client.send(a_request(), Cancel()).parts == (Text(text="late"),)
-        assert server.connections == 1
-        for _ in range(2):
-            with pytest.raises(ProviderError) as caught:
-                client.send(a_request(timeout=0.3), Cancel())
-            assert caught.value.lost
-        cancel = Cancel()
-        threading.Timer(0.2, cancel.set, ["enough"]).start()
-        with pytest.raises(Cancelled):
-            client.send(a_request(), cancel)
-
-
-def test_a_certificate_that_is_not_trusted_ends_it(tls: ssl.SSLContext) -> None:
-    with Loopback([completion("hello")], tls=tls) as server:
-        with pytest.raises(ProviderError) as caught:
-            send(server.url)
-        assert (caught.value.fault, caught.value.lost) == (Fault.REJECTED, False)
-        assert server.received == []
-
-
-@pytest.fixture
-def tunnel() -> Iterator[Callable[[], tuple[int, list[bytes]]]]:
-    """A proxy that answers CONNECT: starts it and gives its port and the heads of the requests it got."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    heads: list[bytes] = []
-
-    def pump(source: socket.socket, sink: socket.socket) -> None:
-        while data := source.recv(1 << 16):
-            sink.sendall(data)
-
-    def serve() -> None:
-        connection, _ = listener.accept()
-        heads.append(connection.recv(1 << 16))
-        host, port = heads[0].split()[1].decode().split(":")
-        upstream = socket.create_connection((host, int(port)))
-        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-        threading.Thread(target=pump, args=(upstream, connection), daemon=True).start()
-        pump(connection, upstream)
-
-    def start() -> tuple[int, list[bytes]]:
-        threading.Thread(target=serve, daemon=True).start()
-        return listener.getsockname()[1], heads
-
-    yield start
-    listener.close()
-
-
-def test_tls_goes_through_a_proxy_as_a_tunnel(
-    monkeypatch: pytest.MonkeyPatch,
-    certificate: Path,
-    tls: ssl.SSLContext,
-    tunnel: Callable[[], tuple[int, list[bytes]]],
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    port, heads = tunnel()
-    with Loopback([completion("hello")], tls=tls) as server:
-        monkeypatch.setenv("https_proxy", f"http://user:pass@127.0.0.1:{port}")
-        assert send(server.url).parts == (Text(text="hello"),)
-        assert server.received[0].path == "/v1/chat/completions"
-        assert "proxy-authorization" not in server.received[0].headers
-    assert heads[0].startswith(b"CONNECT 127.0.0.1:")
-    assert b"proxy-authorization: basic " in heads[0].lower()
-    assert KEY.encode() not in heads[0]
-
-
-def test_a_proxy_that_refuses_the_tunnel_means_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Loopback() as proxy:
-        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
-        with pytest.raises(ProviderError) as caught:
-            send("https://models.invalid/v1")
-    assert not caught.value.lost

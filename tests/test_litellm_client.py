@@ -12,21 +12,19 @@ import time
 from typing import Any
 
 import pytest
-from loopback import Answer, Half, Hang, Loopback, Reset, Step, completion, failure, step_of
-from test_direct import NOT_STREAMED, check_outcomes, patience, sends
+import sends
+from loopback import Answer, Half, Hang, Loopback, Reset, Step, completion, failure
+from sends import CHAT, CLAUDE, KEY, TOOL, a_request, no_proxy
 
-from agentctl.agents.models.body import request_body
 from agentctl.agents.models.litellm_client import LitellmClient, load
-from agentctl.agents.models.protocol import Fault, FinishReason, ModelSpec, ProviderError, RawReply, WireRequest
-from agentctl.agents.models.wire import encode, encode_tool
+from agentctl.agents.models.protocol import Fault, FinishReason, ProviderError
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled
-from agentctl.base.messages import Call, Message, Opaque, Result, Role, Text, ToolSpec
+from agentctl.base.messages import Call, Message, Opaque, Result, Role, Text
 
 pytestmark = pytest.mark.filterwarnings("ignore:Item:UserWarning:pydantic")  # litellm's own, about its types
 
-KEY = "sk-test-0123456789abcdef"
-TOOL = encode_tool(ToolSpec(name="bash", description="Runs it.", parameters={"type": "object", "properties": {}}))
+__all__ = ["no_proxy"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,38 +35,8 @@ def before_and_after() -> tuple[dict[str, str], dict[str, str]]:
     return before, dict(os.environ)
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def a_request(
-    name: str, base: str, *, messages: list[Message] | None = None, timeout: float = 5.0, **model: Any
-) -> WireRequest:
-    spec = ModelSpec(name=name, api_base=base, client="litellm", **model)
-    said = messages or [Message(role=Role.USER, parts=(Text(text="hi"),))]
-    encoded = [encode(message, n, images=lambda ref: b"") for n, message in enumerate(said, 1)]
-    return WireRequest("main", spec, encoded, [TOOL], 100, request_body(spec, encoded, [TOOL], 100), timeout)
-
-
-def outcome(step: Step, name: str = "openai/gpt-4o", *, timeout: float = 5.0) -> RawReply | ProviderError:
-    """What one send makes of one step. Whatever it is, one request was sent."""
-    with Loopback([step] * 3) as server:
-        base = server.url if name.startswith("openai/") else server.url.removesuffix("/v1")
-        try:
-            return LitellmClient(key=KEY).send(a_request(name, base, timeout=timeout), Cancel())
-        except ProviderError as error:
-            assert KEY not in repr(error) + str(error) + error.words
-            return error
-        finally:
-            assert len(server.received) == 1
-
-
-def failed(step: Step, name: str = "openai/gpt-4o", **more: Any) -> ProviderError:
-    found = outcome(step, name, **more)
-    assert isinstance(found, ProviderError)
-    return found
+def failed(step: Step, name: str = CHAT, **more: Any) -> ProviderError:
+    return sends.failed(("litellm", name), step, **more)
 
 
 def test_importing_changes_neither_environment_nor_collector(
@@ -77,16 +45,6 @@ def test_importing_changes_neither_environment_nor_collector(
     before, after = before_and_after
     assert before == after
     assert gc.isenabled()
-
-
-# litellm's counts have a test of their own
-@pytest.mark.cases("provider", later=NOT_STREAMED, only=lambda case: sends(case) and case["kind"] != "usage-missing")
-def test_provider_case(case: dict[str, Any]) -> None:
-    script = case["input"].get("script")
-    assert script, f"{case['id']}: no script to send against"
-    # The same answer twice tells no more than once; a send through litellm is slow.
-    kept = {n: step_of(entry) for n, entry in enumerate(script) if entry not in script[:n]}
-    check_outcomes(case, {n: outcome(step, timeout=patience(step)) for n, step in kept.items()})
 
 
 def without_nulls(tree: Any) -> Any:
@@ -126,7 +84,7 @@ def test_what_is_sent_is_what_the_record_says(capfd: pytest.CaptureFixture[str])
 def test_the_limit_goes_out_under_the_name_that_the_model_takes() -> None:
     with Loopback([completion("hello")]) as server:
         LitellmClient(key=KEY).send(a_request("openai/gpt-5", server.url, effort="low"), Cancel())
-    assert server.received[0].tree["max_completion_tokens"] == 100
+    assert server.received[0].tree["max_completion_tokens"] == 16_384
     assert server.received[0].tree["reasoning_effort"] == "low"
 
 
@@ -136,9 +94,6 @@ def test_a_parameter_that_the_model_does_not_take_is_refused_not_dropped() -> No
             LitellmClient(key=KEY).send(a_request("openai/gpt-5", server.url, temperature=0.3), Cancel())
         assert server.received == []
     assert caught.value.fault is Fault.REJECTED
-
-
-ANTHROPIC = "anthropic/claude-sonnet-4-5"
 
 
 def told(status: int, kind: str, words: str, **headers: str) -> Answer:
@@ -170,7 +125,7 @@ def test_another_providers_form_comes_back_as_chat_and_goes_out_again() -> None:
     with Loopback([said, said]) as server:
         base = server.url.removesuffix("/v1")
         client = LitellmClient(key=KEY)
-        reply = client.send(a_request(ANTHROPIC, base), Cancel())
+        reply = client.send(a_request(CLAUDE, base), Cancel())
         answered = [
             Message(role=Role.USER, parts=(Text(text="hi"),)),
             Message(
@@ -178,7 +133,7 @@ def test_another_providers_form_comes_back_as_chat_and_goes_out_again() -> None:
             ),
             Message(role=Role.TOOL, parts=(Result(call_id="c1.1", parts=(Text(text="a.txt"),)),)),
         ]
-        client.send(a_request(ANTHROPIC, base, messages=answered), Cancel())
+        client.send(a_request(CLAUDE, base, messages=answered), Cancel())
     assert [part.field for part in reply.parts if isinstance(part, Opaque)] == ["thinking_blocks"]
     assert (reply.calls[0].name, reply.model, reply.finish) == ("bash", "claude-x", FinishReason.TOOL_CALLS)
     assert reply.usage is not None
@@ -207,11 +162,11 @@ def test_another_providers_form_comes_back_as_chat_and_goes_out_again() -> None:
     ],
 )
 def test_another_providers_failures(step: Step, fault: Fault, lost: bool) -> None:
-    error = failed(step, ANTHROPIC, timeout=0.4 if isinstance(step, Hang) else 5.0)
+    error = failed(step, CLAUDE, timeout=0.4 if isinstance(step, Hang) else 5.0)
     assert (error.fault, error.lost) == (fault, lost), error.words
 
 
-@pytest.mark.parametrize("name", ["openai/gpt-4o", ANTHROPIC])
+@pytest.mark.parametrize("name", ["openai/gpt-4o", CLAUDE])
 def test_status_pause_and_words_are_the_providers(name: str) -> None:
     error = failed(told(429, "rate_limit_error", "slow down", **{"Retry-After": "7"}), name)
     assert (error.words, error.status, error.retry_after) == ("slow down", 429, 7.0)
@@ -226,7 +181,7 @@ def test_what_may_have_been_billed(step: Step, lost: bool) -> None:
     assert (error.fault, error.lost) == (Fault.TRANSIENT, lost)
 
 
-@pytest.mark.parametrize("name", ["openai/gpt-4o", ANTHROPIC])
+@pytest.mark.parametrize("name", ["openai/gpt-4o", CLAUDE])
 def test_nothing_is_lost_where_nothing_was_sent(name: str) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

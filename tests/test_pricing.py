@@ -246,9 +246,9 @@ def test_one_entry_is_found_fast_and_as_a_whole_parse_finds_it() -> None:
 
 
 def test_facts_of_a_model() -> None:
-    entry = BASE | {"max_input_tokens": 272000, "supports_vision": True, "supports_reasoning": "maybe"}
+    entry = BASE | {"max_input_tokens": 272000, "supports_function_calling": False, "supports_reasoning": "maybe"}
     facts = table_of(m=entry).facts("acme/m-2099-12-31")
-    assert (facts.max_input_tokens, facts.vision, facts.reasoning, facts.native_tools) == (272000, True, None, None)
+    assert (facts.max_input_tokens, facts.native_tools, facts.reasoning) == (272000, False, None)
 
 
 def test_flags_come_before_files_and_files_before_the_table(tmp_path: Path) -> None:
@@ -274,10 +274,10 @@ def test_flags_come_before_files_and_files_before_the_table(tmp_path: Path) -> N
 
 def test_a_file_can_tell_facts_too(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
-    path.write_text("local: {input: 0, output: 0, max_input_tokens: 8192, supports_vision: false}\n")
+    path.write_text("local: {input: 0, output: 0, max_input_tokens: 8192, supports_function_calling: false}\n")
     table = price_table(files=[path], entries=Entries(b"{}", "", ""))
     assert table.facts("local").max_input_tokens == 8192
-    assert table.facts("local").vision is False
+    assert table.facts("local").native_tools is False
 
 
 def test_a_flag_with_all_four_rates() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from agent import ScriptedModel, Stage, check_pairs
 from case_fields import ends_of, fields_of
+from gateway_bench import price
 from loopback import Loopback, step_of
-from test_gateway import price
 
 from agentctl.agents.ends import End
 from agentctl.agents.models.direct import DirectClient

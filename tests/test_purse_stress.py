@@ -186,13 +186,17 @@ class Provider:
         output = request.output_limit
         if self.dice.random() >= self.habits.greed:
             output = self.dice.randint(1, min(output, 3000))
-        parts = self._parts(text, images)
+        parts = self._parts(text, images, marked=bool(request.marked))
         thoughts = self.dice.choice([0, 0, output // 2])
         if self.dice.random() < self.habits.lost:
             self.lost += 1
+            error = ProviderError(Fault.TRANSIENT, "reset", lost=True)
             if self.dice.random() < 0.6:
                 self._bill(parts, output, thoughts)
-            raise ProviderError(Fault.TRANSIENT, "reset", lost=True)
+                if self.dice.random() < 0.5:  # it broke off after some of it was told
+                    told = self.dice.randint(0, output)
+                    error.usage = _raw("openai_chat", parts, told, min(thoughts, told))
+            raise error
         self._bill(parts, output, thoughts)
         if request.role == "main" and self.dice.random() < self.habits.death:
             raise Killed
@@ -214,14 +218,14 @@ class Provider:
             text += int((len(tool.body) + TOOL_TOKENS) * self.habits.density)
         return text + int(REQUEST_TOKENS * self.habits.density), images
 
-    def _parts(self, text: int, images: int) -> dict[str, int]:
+    def _parts(self, text: int, images: int, *, marked: bool) -> dict[str, int]:
         """A prompt's tokens by class, as the caches happen to be."""
         left = text
         parts = {"read": 0, "short": 0, "long": 0}
         may = {"read"}
-        if self.markers is not CacheMarkers.NONE or self.entry["litellm_provider"] != "anthropic":
+        if marked or self.entry["litellm_provider"] != "anthropic":
             may.add("short")
-        if self.markers is CacheMarkers.ONE_HOUR:
+        if marked and self.markers is CacheMarkers.ONE_HOUR:
             may.add("long")
         for name in sorted(may, key=lambda _: self.dice.random()):
             parts[name] = self.dice.choice([0, left, self.dice.randint(0, left)])

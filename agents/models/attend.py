@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from math import inf
 from queue import SimpleQueue
 from time import monotonic
 from typing import TypeVar
@@ -14,10 +15,36 @@ from agentctl.base.cancel import Cancel
 T = TypeVar("T")
 
 POLL = 0.1  # seconds between two looks at the cancel flag
+_MOMENT = 0.5  # seconds that a call has to end after it was left
 
 
 class TimeLimit(Exception):
-    """The call did not end in its time. It was abandoned."""
+    """The call did not end in its time, and was abandoned. Its words say which time that was."""
+
+
+class Patience:
+    """How long to wait: `seconds` in all and, once something came, at most `stall` seconds until more does."""
+
+    def __init__(self, seconds: float, *, stall: float = inf) -> None:
+        self._seconds, self._stall = seconds, stall
+        self._end = monotonic() + seconds
+        self._stalled = inf
+
+    def heard(self) -> None:
+        """Something came. Called from the thread that does the work."""
+        self._stalled = monotonic() + self._stall
+
+    @property
+    def left(self) -> float:
+        """Seconds until the wait is over."""
+        return min(self._end, self._stalled) - monotonic()
+
+    @property
+    def over(self) -> TimeLimit:
+        """The end of the wait, in words."""
+        if self._stalled < self._end:
+            return TimeLimit(f"nothing more came within {self._stall:g} s")
+        return TimeLimit(f"none within {self._seconds:g} s")
 
 
 class _Hand:
@@ -50,11 +77,12 @@ def _free_hand() -> _Hand:
             return hand
 
 
-def attend(work: Callable[[], T], cancel: Cancel, *, seconds: float) -> T:
+def attend(work: Callable[[], T], cancel: Cancel, patience: Patience, *, leave: Callable[[], None] = lambda: None) -> T:
     """What `work` returns or raises. It runs in another thread, where it may block on a name server or a socket.
 
-    When `cancel` is set, or after `seconds`, the wait ends with Cancelled or TimeLimit. `work` is abandoned then: it
-    goes on unseen, until a limit of its own ends it, and what it gives is dropped.
+    When `cancel` is set, or `patience` is over, `leave` is called, to end what `work` waits for, and the wait ends with
+    Cancelled or TimeLimit. `work` is abandoned then: what it gives later is dropped. After TimeLimit's `leave` it has a
+    moment to end: with what it got before, or with an error, which is the TimeLimit's cause.
     """
     cancel.check()
     results: list[T] = []
@@ -72,11 +100,16 @@ def attend(work: Callable[[], T], cancel: Cancel, *, seconds: float) -> T:
 
     hand = _free_hand()
     hand.ask(run)
-    deadline = monotonic() + seconds
-    while not done.acquire(timeout=max(0.0, min(POLL, deadline - monotonic()))):
-        cancel.check()
-        if monotonic() >= deadline:
-            raise TimeLimit
+    while not done.acquire(timeout=max(0.0, min(POLL, patience.left))):
+        if cancel.is_set():
+            leave()
+            cancel.check()
+        if patience.left <= 0:
+            limit = patience.over
+            leave()
+            if done.acquire(timeout=_MOMENT) and results:
+                return results[0]
+            raise limit from next(iter(errors), None)
     _idle.append(hand)
     if errors:
         raise errors[0]

@@ -59,6 +59,23 @@ def bill(reply: RawReply, price: Pricing, service: ServiceTier, most: MostCounte
     return Charge(usage=usage, cost=_at_most(usage, known, most.worst.rates))
 
 
+@dataclass(frozen=True)
+class _NothingMore:
+    """An estimate for a lost reply: what was not reported of it stays uncertain."""
+
+    def prompt(self) -> int:
+        return 0
+
+    def output(self) -> int:
+        return 0
+
+
+def bill_reported(usage: object, price: Pricing, service: ServiceTier) -> Charge | None:
+    """The charge for what a provider told of a reply before it broke off; None where it told nothing."""
+    told = normalise("openai_chat", usage, _NothingMore())
+    return Charge(usage=told, cost=cost(told, price, service)) if told and told.total_tokens else None
+
+
 def _at_most(usage: Usage, known: Cost, rates: WorstRates) -> Cost:
     """The cost where counts are estimates: nobody knows the classes either, nor the band of a prompt nobody counted."""
     if not usage.estimated_prompt_tokens:

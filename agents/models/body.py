@@ -39,16 +39,26 @@ def _whole(head: bytes, messages: Sequence[EncodedMessage]) -> bytes:
 
 def _head(model: ModelSpec, tools: Sequence[EncodedTool], output_limit: int) -> bytes:
     """All that stands before the first message."""
-    name = sent_name(model)
-    parameters: dict[str, Any] = {}
-    limit = "max_completion_tokens" if _REASONING_NAMES.match(name.rpartition("/")[2]) else "max_tokens"
-    parameters[limit] = output_limit
-    if model.temperature is not None:
-        parameters["temperature"] = model.temperature
-    if model.effort is not None:
-        parameters["reasoning_effort"] = model.effort
     offered = b',"tools":[' + b",".join([tool.body for tool in tools]) + b"]" if tools else b""
-    return dumps({"model": name})[:-1] + offered + b"," + dumps(parameters)[1:-1] + b',"messages":['
+    rest = dumps(parameters(model, output_limit))[1:-1]
+    return dumps({"model": sent_name(model)})[:-1] + offered + b"," + rest + b',"messages":['
+
+
+def parameters(model: ModelSpec, output_limit: int) -> dict[str, Any]:
+    """All of a request but the model's name, its tools and messages."""
+    new = _REASONING_NAMES.match(sent_name(model).rpartition("/")[2])
+    given: dict[str, Any] = {
+        "max_completion_tokens" if new else "max_tokens": output_limit,
+        "temperature": model.temperature,
+        "top_p": model.top_p,
+        "seed": model.seed,
+        "reasoning_effort": model.effort,
+        "service_tier": None if model.service == "standard" else model.service,
+        "thinking": model.thinking_budget and {"type": "enabled", "budget_tokens": model.thinking_budget},
+        "stream": model.stream or None,
+        "stream_options": {"include_usage": True} if model.stream else None,
+    }
+    return {name: value for name, value in given.items() if value is not None} | model.extra
 
 
 class BodyMaker:

@@ -5,9 +5,9 @@ urllib3 rather than httpx: on a loopback a request takes two thirds of the time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
+from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -17,12 +17,16 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError, SetupError
 
-from .attend import TimeLimit, attend
+from .attend import Patience, TimeLimit, attend
+from .line import POOLS, Line
+
+T = TypeVar("T")
 
 CONNECT_SECONDS = 20.0
 IDLE_SECONDS = (
     20.0  # a connection that rested longer is not used again: what died unseen would cost an uncertain answer
 )
+END_SECONDS = 1.0  # for what comes after the end of a reply: a few bytes, or nothing for ever
 _BEFORE_SENDING = (NewConnectionError, ConnectTimeoutError, ProxyError, SSLError)
 
 
@@ -38,11 +42,49 @@ class NoReply(Exception):
     """The request left, at least in part, and no whole reply came back."""
 
 
-@dataclass(frozen=True)
-class HttpReply:
-    status: int
-    headers: Mapping[str, str]  # names in any case
-    body: bytes
+class HttpAnswer:
+    """An answer whose head is there, and whose body is still to come. Both readers raise NoReply where it does not."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, patience: Patience) -> None:
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers  # names in any case
+        self._response = response
+        self._patience = patience
+
+    def body(self) -> bytes:
+        """The whole of it."""
+        try:
+            return self._response.data
+        except HTTPError as error:
+            raise NoReply(_words(error)) from error
+
+    def pieces(self) -> Iterator[bytes]:
+        """As much as there is, each time something came."""
+        try:
+            while piece := self._response.read1():
+                self._patience.heard()
+                yield piece
+        except HTTPError as error:
+            raise NoReply(_words(error)) from error
+
+    def end(self) -> None:
+        """Make the connection fit for the next request: what follows the part that was read is short, or no part."""
+        connection = self._response.connection
+        if connection is None:  # all was read
+            return
+        if sock := getattr(connection, "sock", None):
+            sock.settimeout(END_SECONDS)
+        until = monotonic() + END_SECONDS
+        try:
+            for _ in self.pieces():
+                if monotonic() > until:
+                    raise NoReply("it goes on")
+        except NoReply:
+            self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._response.close()
 
 
 class Endpoint:
@@ -50,21 +92,45 @@ class Endpoint:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._pool = _pool(checked_url(url))
+        self._pool = pool_for(checked_url(url))
         self._rested = monotonic()
 
-    def post(self, body: bytes, headers: Mapping[str, str], cancel: Cancel, *, seconds: float) -> HttpReply:
-        """Send `body` and give back the whole reply.
+    def post(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        cancel: Cancel,
+        read: Callable[[HttpAnswer], T],
+        *,
+        seconds: float,
+        stall: float,
+    ) -> T:
+        """Send `body` and give back what `read` makes of the answer, in a thread of its own.
 
-        Raises NotSent; NoReply where the reply may have been made and billed, also after `seconds`; Cancelled soon
-        after the wish. Safe to call from several threads.
+        Raises NotSent; NoReply where the reply may have been made and billed, also when it is not whole after `seconds`
+        or its `pieces` stop coming for `stall` seconds; Cancelled soon after the wish. Nobody waiting any more, the
+        connection is closed, so that the provider sees it. Safe to call from several threads.
         """
         if monotonic() - self._rested > IDLE_SECONDS:
             self._pool.clear()
+        patience = Patience(seconds, stall=stall)
+        line = Line()
+
+        def exchange() -> T:
+            with line:
+                answer = self._answer(body, headers, patience, seconds)
+                try:
+                    made = read(answer)
+                except BaseException:
+                    answer.close()  # its rest would be taken for the next request's answer
+                    raise
+                answer.end()
+                return made
+
         try:
-            return attend(lambda: self._exchange(body, headers, seconds), cancel, seconds=seconds)
-        except TimeLimit:
-            raise NoReply(f"none within {seconds:g} s") from None
+            return attend(exchange, cancel, patience, leave=line.cut)
+        except TimeLimit as limit:
+            raise NoReply(str(limit)) from limit.__cause__
         finally:
             self._rested = monotonic()
 
@@ -72,17 +138,23 @@ class Endpoint:
         """Close the idle connections."""
         self._pool.clear()
 
-    def _exchange(self, body: bytes, headers: Mapping[str, str], seconds: float) -> HttpReply:
+    def _answer(self, body: bytes, headers: Mapping[str, str], patience: Patience, seconds: float) -> HttpAnswer:
         limits = urllib3.Timeout(connect=min(CONNECT_SECONDS, seconds), read=seconds)
         try:
-            reply = self._pool.request(
-                "POST", self._url, body=body, headers=dict(headers), timeout=limits, redirect=False
+            response = self._pool.request(
+                "POST",
+                self._url,
+                body=body,
+                headers=dict(headers),
+                timeout=limits,
+                redirect=False,
+                preload_content=False,
             )
         except _BEFORE_SENDING as error:
             raise NotSent(_words(error), certificate="CERTIFICATE_VERIFY_FAILED" in str(error)) from error
         except HTTPError as error:
             raise NoReply(_words(error)) from error
-        return HttpReply(reply.status, reply.headers, reply.data)
+        return HttpAnswer(response, patience)
 
 
 def _words(error: HTTPError) -> str:
@@ -111,12 +183,12 @@ def checked_url(url: str) -> SplitResult:
     return parts
 
 
-def _pool(endpoint: SplitResult) -> urllib3.PoolManager:
+def pool_for(endpoint: SplitResult) -> urllib3.PoolManager:
     """Connections to the endpoint, by the proxy that the environment names for its host."""
     proxies = getproxies()
     address = proxies.get(endpoint.scheme) or proxies.get("all")
     if not address or proxy_bypass(endpoint.netloc):
-        return urllib3.PoolManager(maxsize=4, retries=False)
+        return _cuttable(urllib3.PoolManager(maxsize=4, retries=False))
     proxy = urllib3.util.parse_url(address if "://" in address else f"http://{address}")
     if proxy.scheme not in ("http", "https") or not proxy.host:
         raise SetupError(
@@ -125,4 +197,9 @@ def _pool(endpoint: SplitResult) -> urllib3.PoolManager:
             remedy="name an http:// proxy, or list the host in no_proxy",
         )
     sign_in = urllib3.make_headers(proxy_basic_auth=unquote(proxy.auth)) if proxy.auth else None
-    return urllib3.ProxyManager(proxy.url, proxy_headers=sign_in, maxsize=4, retries=False)
+    return _cuttable(urllib3.ProxyManager(proxy.url, proxy_headers=sign_in, maxsize=4, retries=False))
+
+
+def _cuttable(manager: urllib3.PoolManager) -> urllib3.PoolManager:
+    manager.pool_classes_by_scheme = POOLS
+    return manager

@@ -96,6 +96,12 @@ _BAD_REQUEST = _Phrases(
     r"invalid_?request", r"bad_?request", r"invalid_?argument", r"validation_?error", r"unprocessable"
 )
 
+_NO_TOOLS = _Phrases(
+    r"(does not|doesn't|not) support(ed)? (for )?(tools?|tool use|tool[ _-]call(s|ing)|function[ _-]calling)",
+    r"no endpoints found that support tool use",
+)
+_NO_STREAM = _Phrases(r"stream(ing|_options)?\b.{0,60}\b(not (supported|permitted|allowed)|unknown|unrecogni[sz]ed)")
+
 _WAIT = re.compile(r'"?retry[_ -]?(?:delay|after)"?\s*[:=]?\s*"?(\d+(?:\.\d+)?)\s*s?\b', re.IGNORECASE)
 _WAIT_WORDS = re.compile(r"again in (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s))?", re.IGNORECASE)
 
@@ -173,7 +179,17 @@ def of_reply(status: int, tree: object, text: str = "", *, retry_after: str | No
     if wait is None:
         wait = _wait_in_words(text or words)
     told = None if status < 300 else status  # an error under 200 has no status of its own
-    return ProviderError(classify(told, words, kind), words, status=told, retry_after=wait)
+    fault = classify(told, words, kind)
+    if fault is Fault.REJECTED:
+        words += _remedy(words)
+    return ProviderError(fault, words, status=told, retry_after=wait)
+
+
+def _remedy(words: str) -> str:
+    """What a person can do about a request that was rejected, where that is known."""
+    if _NO_TOOLS.in_(words):
+        return " (a scaffold that needs no native calls: --scaffold plain-text)"
+    return " (replies that are not streamed: --no-stream)" if _NO_STREAM.in_(words) else ""
 
 
 def of_words(words: str) -> ProviderError | None:

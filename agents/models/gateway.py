@@ -23,9 +23,10 @@ from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError, SetupError
 from agentctl.base.values import plain_decimal
 
-from .billing import MostCounted, Worst, bill
+from .billing import MostCounted, Worst, bill, bill_reported
 from .body import Body, BodyMaker
 from .bound import PromptMeter
+from .cache import marked
 from .journal import Journal, Noted, ReplyCame, RequestSent, SendFailed, ranges
 from .protocol import EncodedMessage, EncodedTool, Fault, ModelClient, ModelSpec, ProviderError, RawReply, WireRequest
 from .retry import RetryPolicy, retrying
@@ -45,6 +46,7 @@ class Route:
     reasoning: bool = False  # it may make output that its replies don't show
     service: ServiceTier = ServiceTier.STANDARD
     markers: CacheMarkers = CacheMarkers.NONE
+    most_output: int | None = None  # tokens that the model can give at most, where that is known
     timeout: float = 600.0  # seconds that one send may take
 
 
@@ -185,6 +187,7 @@ class Gateway:
         with self._lock:
             kept = self._roles.get(role) or self._roles.setdefault(role, _Role.of(route.spec))
         wanted = output_limit or route.spec.output_limit
+        wanted = min(wanted, route.most_output or wanted)
         return _Call(role, route, tuple(messages), tools, wanted, kept.meter, kept.maker)
 
     @contextmanager
@@ -205,9 +208,7 @@ class Gateway:
         """The most that one send of `call` can come to."""
         route = call.route
         bound = call.meter.bound(call.messages, call.tools)
-        rates = worst_rates(
-            route.price, bound.tokens, service=route.service, markers=route.markers, images=bound.images
-        )
+        rates = worst_rates(route.price, bound.tokens, service=route.service, markers=call.markers, images=bound.images)
         return Worst(bound.tokens, bound.images, rates)
 
     def _send(self, call: _Call) -> Answer:
@@ -224,7 +225,8 @@ class Gateway:
             except ProviderError as error:
                 call.seconds = self._clock() - began
                 self._wait(call, call.seconds)
-                ticket.lose() if error.lost else ticket.release()
+                call.reported = bill_reported(error.usage, call.route.price, call.route.service) if error.lost else None
+                ticket.lose(call.reported) if error.lost else ticket.release()
                 raise
             call.seconds = self._clock() - began
             charge = self._charge(call, worst, ticket, reply)
@@ -273,12 +275,19 @@ class Gateway:
             raise
         route = call.route
         return WireRequest(
-            call.role, route.spec, call.messages, call.tools, ticket.output_limit, body.data, route.timeout
+            call.role,
+            route.spec,
+            call.messages,
+            call.tools,
+            ticket.output_limit,
+            body.data,
+            route.timeout,
+            marked=() if call.markers is CacheMarkers.NONE else marked(call.messages),
         )
 
     def _charge(self, call: _Call, worst: Worst, ticket: Ticket, reply: RawReply) -> Charge:
         route = call.route
-        hidden = route.reasoning or route.spec.effort is not None
+        hidden = route.reasoning or route.spec.effort is not None or route.spec.thinking_budget is not None
         most = MostCounted(worst, reply, ticket.output_limit, hidden)
         return bill(reply, route.price, route.service, most, recorded=route.client.kind == "replay")
 
@@ -302,6 +311,8 @@ class Gateway:
             words=error.words,
             status=error.status,
             lost=error.lost,
+            usage=call.reported.usage if call.reported else None,
+            cost=call.reported.cost.total if call.reported and call.reported.cost else None,
             seconds=round(call.seconds, 3),
             pause=None if pause is None else round(pause, 3),
         )
@@ -338,7 +349,13 @@ class _Call:
     sends: int = 0
     seconds: float = 0.0  # of the last send
     waited: float = 0.0
+    reported: Charge | None = None  # of the last send, where it was lost: what the provider told before
     _bodies: dict[int, Body] = field(default_factory=dict)
+
+    @property
+    def markers(self) -> CacheMarkers:
+        """Helpers' prompts are never sent again: to have them kept would cost for nothing."""
+        return self.route.markers if self.role == "main" else CacheMarkers.NONE
 
     def body(self, output_limit: int) -> Body:
         """The request's bytes, made once for each output limit."""
@@ -350,7 +367,8 @@ class _Call:
 def _quote(call: _Call, worst: Worst) -> Quote:
     """What one send of `call` can cost, by the output tokens it is allowed."""
     fixed = worst.rates.request + worst.prompt_tokens * worst.rates.prompt
-    return Quote(fixed, worst.rates.output, call.wanted, min(LEAST_USEFUL_OUTPUT, call.wanted))
+    least = LEAST_USEFUL_OUTPUT + (call.route.spec.thinking_budget or 0)
+    return Quote(fixed, worst.rates.output, call.wanted, min(least, call.wanted))
 
 
 def check_priced(route: Route) -> None:

@@ -45,7 +45,10 @@ class ReplyCame(Frozen):
 
 
 class SendFailed(Frozen):
-    """A send that brought no reply. `lost`: an answer may have been billed, the bound stays counted as uncertain."""
+    """A send that brought no reply. `lost`: an answer may have been billed, the bound stays counted as uncertain.
+
+    Of that, `cost` is spent: it is what the provider reported, as `usage`, before the answer broke off.
+    """
 
     n: int
     role: str
@@ -53,6 +56,8 @@ class SendFailed(Frozen):
     words: str
     status: int | None = None
     lost: bool = False
+    usage: Usage | None = None
+    cost: Usd | None = None
     seconds: float = 0.0  # from send to failure
     pause: float | None = None  # seconds until the next try; None when there is none
 
@@ -104,7 +109,8 @@ def carried(events: Iterable[RequestSent | ReplyCame | SendFailed | Noted]) -> C
                 spent += event.cost or 0
             case SendFailed():
                 bound = open_bounds.pop(event.n, Decimal(0))
-                lost += bound if event.lost else 0
+                spent += event.cost or 0
+                lost += max(Decimal(0), bound - (event.cost or 0)) if event.lost else 0
             case Noted():
                 pass
     return Carried(spent, lost + sum(open_bounds.values(), Decimal(0)), last)

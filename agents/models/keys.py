@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agentctl.base.values import Frozen
+
 # The variables that hold a route's key; one of them is enough. Routes that are not here bring their own ways to sign in
 # (clouds), or need none: litellm looks for those itself.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -31,6 +33,22 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 KEY_VARIABLES = tuple(dict.fromkeys(name for names in KEYS.values() for name in names))
 """All of them, each once."""
+
+
+class KeyFound(Frozen):
+    """A key that is there: the variable that holds it, and the routes that take it."""
+
+    variable: str
+    routes: tuple[str, ...]
+
+
+def present_keys(environment: Mapping[str, str]) -> list[KeyFound]:
+    """The providers' keys that `environment` holds, by the variables' names. Their values are in none of it."""
+    return [
+        KeyFound(variable=name, routes=tuple(route for route in KEYS if find_key(route, environment)[0] == name))
+        for name in sorted(KEY_VARIABLES)
+        if environment.get(name, "").strip()
+    ]
 
 
 def find_key(route: str, environment: Mapping[str, str]) -> tuple[str, str | None]:

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
-import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, cast
 
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import Cancelled
+from agentctl.base.errors import InputError
 
-from . import faults
-from .attend import TimeLimit, attend
-from .protocol import Fault, Kind, ProviderError, RawReply, WireRequest
+from .attend import Patience, TimeLimit, attend
+from .body import parameters
+from .line import shut
+from .litellm_faults import failure
+from .protocol import Fault, Kind, ModelSpec, ProviderError, RawReply, WireRequest
 from .reply import decode_reply
+from .stream import receive
 
 IMPORT_SECONDS = 180.0  # three to five on a quiet machine
 GRACE_SECONDS = 5.0  # past the request's own limit, which litellm keeps; then the call is abandoned
 _FOR_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no download of a price table
     "LITELLM_MODE": "PRODUCTION",  # no reading of a .env file into the environment
-}
-_FAULT_OF_CLASS = {
-    "ContextWindowExceededError": Fault.CONTEXT,
-    "ContentPolicyViolationError": Fault.REFUSED,
 }
 _lock = threading.Lock()
 _litellm: Any = None  # the module, once it is whole
@@ -57,8 +57,27 @@ def load() -> ModuleType:
                 gc.enable()
         litellm.suppress_debug_info = True  # it prints advice on every error otherwise
         litellm.telemetry = False
+        if "LITELLM_LOG" not in os.environ:  # its warnings would stand between the lines of a run
+            logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
         _litellm = litellm
         return cast(ModuleType, litellm)
+
+
+def check_parameters(model: ModelSpec) -> None:
+    """Let litellm look at what `model` asks for beyond its defaults. InputError where the provider does not take it."""
+    given = parameters(model, model.output_limit)
+    if not (given.keys() - {"max_tokens", "max_completion_tokens", "stream", "stream_options"}):
+        return
+    litellm: Any = load()
+    try:
+        name, provider, _, _ = litellm.get_llm_provider(model=model.name, api_base=model.api_base)
+        litellm.utils.get_optional_params(
+            model=name, custom_llm_provider=provider, drop_params=False, **given | {"max_tokens": model.output_limit}
+        )
+    except Exception as error:  # of many classes
+        words = str(getattr(error, "message", None) or error).partition(": ")[2].partition("To drop")[0].strip()
+        remedy = 'leave it out; or insist: --set model.extra.allowed_openai_params=["NAME"]'
+        raise InputError(words or type(error).__name__, field="model", remedy=remedy) from None
 
 
 class LitellmClient:
@@ -66,8 +85,7 @@ class LitellmClient:
 
     `key` is the provider's key; None leaves it to litellm, which finds the keys of many clouds in the environment.
     Parameters that a model does not take are refused by litellm, never dropped: an arm would not be what it says.
-    A call that is cancelled, or past its time, is abandoned: its thread ends with litellm's own limit, and it may be
-    billed.
+    A call that is cancelled, or past its time, may be billed.
     """
 
     def __init__(self, *, key: str | None = None) -> None:
@@ -79,35 +97,36 @@ class LitellmClient:
 
     def send(self, request: WireRequest, cancel: Cancel) -> RawReply:
         """The reply, or ProviderError, or Cancelled within half a second of the wish."""
-        litellm = _litellm or attend(load, cancel, seconds=IMPORT_SECONDS)
-        work = partial(litellm.completion, **self._arguments(request))
+        litellm = _litellm or attend(load, cancel, Patience(IMPORT_SECONDS))
+        patience = Patience(request.timeout + GRACE_SECONDS, stall=request.stall)
+        exchange = _Exchange(litellm, self._arguments(request), request, self._key or "", cancel, patience)
         try:
-            response = attend(work, cancel, seconds=request.timeout + GRACE_SECONDS)
-        except TimeLimit:
-            words = f"no answer within {request.timeout:g} s"
-            raise ProviderError(Fault.TRANSIENT, words, lost=True) from None
-        except Cancelled:
-            raise
-        except Exception as error:  # litellm lets errors of every kind through
-            raise failure(error, self._key or "") from None
-        return decode_reply(response.model_dump(), provider=request.model.name.partition("/")[0])
+            return attend(exchange.run, cancel, patience, leave=exchange.leave)
+        except TimeLimit as limit:
+            lost = ProviderError(Fault.TRANSIENT, f"no answer: {limit}", lost=True)
+            lost.usage = getattr(limit.__cause__, "usage", None)
+            raise lost from None
 
     def close(self) -> None:
         """litellm keeps its connections for the process: there is nothing to close."""
 
     def _arguments(self, request: WireRequest) -> dict[str, Any]:
-        # litellm may change what it is given, so it gets a copy: reading the recorded bytes again is the fastest copy,
-        # a third of `deepcopy`, and what is sent then is what the record says.
-        arguments: dict[str, Any] = json.loads(request.body)
+        messages = [copied(message.tree) for message in request.messages]  # litellm may change what it is given
+        for place in request.marked:
+            mark(messages[place], request.model)
+        arguments = parameters(request.model, request.output_limit)
         arguments.pop("max_completion_tokens", None)
         arguments |= {
             "model": request.model.name,
+            "messages": messages,
             "max_tokens": request.output_limit,  # litellm knows which models want it under another name
             "timeout": request.timeout,
             "num_retries": 0,
             "max_retries": 0,
             "drop_params": False,
         }
+        if request.tools:
+            arguments["tools"] = [copied(tool.tree) for tool in request.tools]
         if request.model.api_base is not None:
             arguments["api_base"] = request.model.api_base
         if self._key:
@@ -115,89 +134,113 @@ class LitellmClient:
         return arguments
 
 
-def failure(error: BaseException, secret: str = "") -> ProviderError:
-    """What an exception out of litellm means, told without `secret`.
-
-    It wraps the provider's exception, which wraps the HTTP library's: all of them are read.
-    """
-    chain = list(_chain(error))
-    words = faults.shown(faults.without(_words(chain), secret))
-    if any(isinstance(link, ssl.SSLCertVerificationError) for link in chain):
-        return ProviderError(Fault.REJECTED, f"no connection: {words}")
-    if any(_is(link, "httpx", "ConnectError", "ConnectTimeout", "PoolTimeout") for link in chain):
-        return ProviderError(Fault.TRANSIENT, f"no connection: {words}")
-    wait = next((found for link in chain if (found := _header(link, "retry-after"))), None)
-    for link in chain:
-        if _is(link, "httpx", "HTTPStatusError"):
-            status, text = _answer(link)
-            text = faults.without(text, secret)
-            return _as_named(chain, faults.of_reply(status, _tree(text), text, retry_after=wait))
-    if any(_is(link, "httpx", "TransportError") or isinstance(link, ConnectionError | TimeoutError) for link in chain):
-        return ProviderError(Fault.TRANSIENT, f"no answer: {words}", lost=True)
-    if any(isinstance(link, json.JSONDecodeError) for link in chain):
-        return ProviderError(Fault.TRANSIENT, f"the reply can't be read: {words}", lost=True)
-    if any(_is(link, "openai", "APIConnectionError") for link in chain):  # litellm's class for all that it can't tell
-        return ProviderError(Fault.TRANSIENT, f"no answer: {words}", lost=True)
-    status = next((status for link in reversed(chain) if (status := _status(link)) >= 400), 0)
-    if status:
-        return _as_named(chain, faults.of_reply(status, None, words, retry_after=wait))
-    return ProviderError(Fault.REJECTED, f"{type(error).__name__}: {words}", lost=True)
+def mark(message: dict[str, Any], model: ModelSpec) -> None:
+    """Have the provider keep the prompt up to `message`. litellm gives the marker each provider's own form."""
+    marker = {"type": "ephemeral"} | ({"ttl": "1h"} if model.cache == "1h" else {})
+    content = message.get("content")
+    (content[-1] if isinstance(content, list) and content else message)["cache_control"] = marker
 
 
-def _as_named(chain: list[BaseException], error: ProviderError) -> ProviderError:
-    """`error` with the fault that litellm's own class tells, where it knows a provider's words better than we do."""
-    for link in chain:
-        fault = _FAULT_OF_CLASS.get(type(link).__name__)
-        if fault is not None:
-            return ProviderError(fault, error.words, status=error.status)
-    return error
+def copied(tree: Any) -> Any:
+    """A JSON tree anew, but for its texts: the longer they are, the less it costs beside reading its bytes again."""
+    if isinstance(tree, dict):
+        return {key: copied(value) for key, value in tree.items()}
+    return [copied(item) for item in tree] if isinstance(tree, list) else tree
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        yield link
-        link = link.__cause__ or link.__context__
+class _Exchange:
+    """One request and its reply, in a thread of its own."""
+
+    def __init__(
+        self,
+        litellm: Any,
+        arguments: dict[str, Any],
+        request: WireRequest,
+        secret: str,
+        cancel: Cancel,
+        patience: Patience,
+    ) -> None:
+        self._send = partial(litellm.completion, **arguments)
+        self._streams = request.model.stream
+        self._provider = request.model.name.partition("/")[0]
+        self._secret = secret
+        self._cancel = cancel
+        self._patience = patience
+        self._left = False
+        self._source: Any = None  # the provider's stream, while one is read
+
+    def run(self) -> RawReply:
+        """The reply, or ProviderError."""
+        try:
+            response = self._send()
+            if self._streams and response.completion_stream is None:
+                response.fetch_sync_stream()
+        except Exception as error:  # litellm lets errors of every kind through
+            raise failure(error, self._secret) from None
+        if not self._streams:
+            return decode_reply(response.model_dump(), provider=self._provider)
+        # The chunks are taken where litellm's wrapper takes them. The wrapper would cost three times as much as all the
+        # rest of the call, end a reply that broke off with the word "stop", and count itself what no provider counted.
+        self._source = response.completion_stream
+        try:
+            if self._left:
+                self.leave()
+            return self._read()
+        finally:
+            with suppress(Exception):  # the reply is there, or an error that says more
+                response.close()
+
+    def leave(self) -> None:
+        """Nobody waits any more: end the connection, so that the provider sees it. Safe to call from any thread."""
+        self._left = True
+        stream = _answer_of(self._source)
+        network = stream.extensions.get("network_stream") if stream is not None else None
+        shut(network.get_extra_info("socket") if network is not None else None)
+
+    def _read(self) -> RawReply:
+        def failed(error: Exception) -> ProviderError:
+            return failure(error, self._secret)
+
+        answer = _answer_of(self._source)
+        if answer is not None and "json" in answer.headers.get("content-type", ""):
+            try:
+                tree = json.loads(answer.read())
+            except Exception as error:
+                raise failed(error) from None
+            return decode_reply(tree, provider=self._provider)
+        return receive(self._heard(), self._cancel, provider=self._provider, failure=failed)
+
+    def _heard(self) -> Iterator[object]:
+        for tree in _trees(self._source):
+            self._patience.heard()
+            yield tree
 
 
-def _is(link: BaseException, module: str, *names: str) -> bool:
-    """Whether `link` is of one of these classes. They are told by name, so that nothing is imported for it."""
-    return any(base.__module__.partition(".")[0] == module and base.__name__ in names for base in type(link).__mro__)
-
-
-def _words(chain: list[BaseException]) -> str:
-    """What the innermost error says, for each wrapper adds words of its own. Less than a word is nothing said."""
-    for link in reversed(chain):
-        words = str(getattr(link, "message", None) or link).strip()
-        if len(words) > 3:
-            return words
-    return type(chain[0]).__name__
-
-
-def _answer(link: BaseException) -> tuple[int, str]:
-    response: Any = getattr(link, "response", None)
-    try:
-        return int(response.status_code), str(response.text)
-    except RuntimeError:  # httpx's, where the body was not read
-        return int(response.status_code), ""
-
-
-def _header(link: BaseException, name: str) -> str | None:
-    for headers in (getattr(link, "headers", None), getattr(getattr(link, "response", None), "headers", None)):
-        if isinstance(headers, Mapping) and headers.get(name):
-            return str(headers[name])
+def _answer_of(source: Any) -> Any:
+    """The HTTP answer behind a stream of litellm's or OpenAI's, where it shows it; else None."""
+    for name in ("response", "_response", "http_response"):
+        answer = getattr(source, name, None)
+        if hasattr(answer, "extensions"):
+            return answer
     return None
 
 
-def _status(link: BaseException) -> int:
-    status = getattr(link, "status_code", None)
-    return int(status) if isinstance(status, int) or (isinstance(status, str) and status.isdecimal()) else 0
+def _trees(chunks: Any) -> Iterator[object]:
+    """Chunks as JSON trees in chat form. Most come so; litellm's older adapters have a flat form of their own."""
+    for chunk in chunks:
+        if hasattr(chunk, "model_dump"):
+            yield chunk.model_dump()
+        elif isinstance(chunk, dict) and "text" in chunk:
+            delta = {"content": chunk["text"], "tool_calls": chunk.get("tool_use")}
+            finish = chunk.get("finish_reason") if chunk.get("is_finished") else None
+            yield {"choices": [{"delta": delta, "finish_reason": finish}], "usage": _tree(chunk.get("usage"))}
+        elif isinstance(chunk, dict):
+            yield chunk
+        else:
+            raise ProviderError(
+                Fault.REJECTED, "litellm can't stream this model in a form that we can read: switch streaming off"
+            )
 
 
-def _tree(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+def _tree(value: Any) -> Any:
+    return value.model_dump() if hasattr(value, "model_dump") else value

@@ -11,13 +11,18 @@ from urllib.parse import urlsplit
 from agentctl.base.errors import InputError, SetupError
 from agentctl.base.paths import resolve
 
+from .capabilities import check_asked
 from .direct import DirectClient
 from .endpoint import checked_url
+from .human import HumanClient, Person
 from .keys import KEYS, find_key
-from .litellm_client import LitellmClient
+from .litellm_client import LitellmClient, check_parameters
 from .protocol import ModelClient, ModelSpec
 from .replay import ReplayClient
 from .script import ScriptClient
+
+LOCAL_ROUTES = ("ollama/", "ollama_chat/", "hosted_vllm/", "vllm/", "lm_studio/", "llamafile/")
+"""Routes of litellm that lead to a server of one's own."""
 
 _NAMES = (
     (re.compile(r"(chatgpt|gpt-(?!oss)|o\d)"), "openai"),
@@ -25,35 +30,43 @@ _NAMES = (
 )  # names that litellm knows without a route
 
 
-def make_client(spec: ModelSpec, environment: Mapping[str, str]) -> ModelClient:
+def make_client(spec: ModelSpec, environment: Mapping[str, str], person: Person | None = None) -> ModelClient:
     """The adapter for `spec`. Keys are taken from `environment`, which is not changed; nothing is sent.
 
+    `person` is who plays the model named `human`; InputError where there is nobody.
+
     With `api_base` the direct client is taken, else litellm, unless `spec.client` says otherwise. InputError for a
-    name, file or address that can't be used; SetupError, naming the variable, where a key is missing. An endpoint on
-    this machine or in a private network needs no key.
+    name, file, address or parameter that can't be used; SetupError, naming the variable, where a key is missing. An
+    endpoint on this machine or in a private network needs no key.
     """
+    if spec.name == "human":
+        if person is None:
+            raise InputError("nobody is there to play the model", field="model", remedy="use agentctl in a terminal")
+        return HumanClient(person)
     scheme, _, path = spec.name.partition(":")
     if scheme == "script":
         return ScriptClient.from_file(_path(path, spec))
     if scheme == "replay":
         return _replay(_path(path, spec))
+    check_asked(spec)
     if spec.api_base is not None:
         checked_url(spec.api_base)
-    if spec.client == "direct" or (spec.client == "auto" and spec.api_base is not None):
+    if spec.direct:
         if spec.api_base is None:
             raise InputError(
                 "the direct client needs an address", field="api_base", remedy="as https://api.openai.com/v1"
             )
         variable, key = find_key(_route(spec) if "/" in spec.name else "openai", environment)
-        if key is None and not _is_near(spec.api_base):
+        if key is None and not is_near(spec.api_base):
             raise _missing(variable, spec)
         return DirectClient(spec.api_base, key=key, variable=variable)
     route = _route(spec)
+    check_parameters(spec)
     if route not in KEYS:
         return LitellmClient()
     variable, key = find_key(route, environment)
     if key is None:
-        if spec.api_base is None or not _is_near(spec.api_base):
+        if spec.api_base is None or not is_near(spec.api_base):
             raise _missing(variable, spec)
         key = "none"  # some of litellm's routes won't send without one
     return LitellmClient(key=key)
@@ -93,7 +106,7 @@ def _missing(variable: str, spec: ModelSpec) -> SetupError:
     )
 
 
-def _is_near(api_base: str) -> bool:
+def is_near(api_base: str) -> bool:
     """Whether the address is on this machine or in a private network."""
     host = urlsplit(api_base).hostname or ""
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from agentctl.base.cancel import Cancel
 from agentctl.base.messages import Part
@@ -20,17 +20,30 @@ class ModelSpec(Frozen):
     """A model: name and parameters. Two that differ in any field are two models.
 
     `name` is a provider's route as litellm writes it (`openai/gpt-5`, `anthropic/claude-sonnet-4-6`), or `replay:PATH`,
-    `script:PATH`. With `api_base` the name is sent to that OpenAI-compatible endpoint by the direct client.
+    `script:PATH`, `human`. With `api_base` the name is sent to that OpenAI-compatible endpoint by the direct client.
+    What is None is left to the provider, or to the price table's facts.
     """
 
     name: str
     api_base: str | None = None
     client: Literal["auto", "direct", "litellm"] = "auto"
-    temperature: float | None = None
-    effort: str | None = None
-    output_limit: int = 16_384  # tokens a reply may have; the purse may lower it, never the model's maximum
-    context_window: int | None = None  # tokens, where the price table does not know
-    native_tools: bool = True
+    stream: bool = True  # off for a server that can't
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = None  # of the provider's sampling
+    effort: str | None = None  # of reasoning, in the provider's words
+    thinking_budget: int | None = Field(default=None, ge=1)  # tokens of each reply; below the output limit
+    service: Literal["standard", "flex", "priority"] = "standard"
+    cache: Literal["auto", "off", "5m", "1h"] = "auto"  # how long marked prompts are kept; auto: 5m where they pay
+    extra: dict[str, JsonValue] = Field(default_factory=dict)  # further parameters, sent as they are
+    output_limit: int = Field(default=16_384, ge=1)  # tokens of each reply; the purse may lower it
+    context_window: int | None = Field(default=None, ge=1)  # tokens
+    native_tools: bool | None = None  # whether it takes tools and gives calls in fields of their own
+
+    @property
+    def direct(self) -> bool:
+        """Whether it is reached by the direct client, not through litellm."""
+        return self.client == "direct" or (self.client == "auto" and self.api_base is not None)
 
 
 class FinishReason(StrEnum):
@@ -92,6 +105,8 @@ class WireRequest:
     output_limit: int
     body: bytes
     timeout: float  # seconds
+    stall: float = 300.0  # seconds; once a streamed reply has begun, the longest silence in it
+    marked: tuple[int, ...] = ()  # places of the messages that the provider's cache should keep the prompt up to
 
 
 class Fault(StrEnum):
@@ -123,6 +138,7 @@ class ProviderError(Exception):
         self.status = status
         self.retry_after = retry_after  # seconds the provider asked to wait
         self.lost = lost  # an answer may have been made and billed that never arrived: the ticket stays uncertain
+        self.usage: dict[str, JsonValue] | None = None  # as the provider told it before a lost answer broke off
 
 
 class ModelClient(Protocol):

@@ -19,8 +19,8 @@ from .protocol import Fault, FinishReason, ProviderError, RawCall, RawReply
 from .wire import legal
 
 # Members of a message that its provider wants back. Of each group the first that is there is kept: the others are its
-# text once more. litellm (Anthropic, Bedrock), then DeepSeek and vLLM; OpenRouter.
-_REASONING = (("thinking_blocks", "reasoning_content"), ("reasoning_details", "reasoning"))
+# text once more. litellm (OpenAI's encrypted items; Anthropic, Bedrock), then DeepSeek and vLLM; OpenRouter.
+_REASONING = (("reasoning_items", "thinking_blocks", "reasoning_content"), ("reasoning_details", "reasoning"))
 _TEXT_BLOCKS = ("text", "output_text")
 _THINK = re.compile(r"\s*<think>.*?(</think>\s*|\Z)", re.DOTALL)
 _THINK_UNOPENED = re.compile(r"(?:(?!<think>).)*?(?:^|\n)[ \t]*</think>[ \t]*(\n\s*|\Z)", re.DOTALL)

@@ -1,7 +1,8 @@
 """The clients that are timed, each in its own process: `python -m agentctl.benchmarks.perf.drivers NAME URL STEPS DIR`.
 
 `bare` and `bare-litellm` are what no loop can do without: send the history, run the command in a bash, append.
-`direct` and `litellm` are agentctl's `run` with everything on: purse, journal, sandbox, shell tool.
+`direct` and `litellm` are agentctl's `run` with everything on: purse, journal, sandbox, shell tool. With `-stream`
+behind its name each has the replies streamed.
 """
 
 from __future__ import annotations
@@ -66,34 +67,51 @@ def bare_loop(send: Callable[[list[Message]], Message]) -> None:
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": output})
 
 
-def bare(url: str) -> None:
+def bare(url: str, *, stream: bool) -> None:
     import urllib3
 
     pool = urllib3.PoolManager()
+    asked = {"model": "timed", "tools": TOOLS} | ({"stream": True} if stream else {})
 
     def send(messages: list[Message]) -> Message:
-        body = json.dumps({"model": "timed", "messages": messages, "tools": TOOLS}).encode()
+        body = json.dumps(asked | {"messages": messages}).encode()
         reply = pool.request("POST", f"{url}/chat/completions", body=body, headers={"Content-Type": "application/json"})
-        message: Message = json.loads(reply.data)["choices"][0]["message"]
-        return message
+        if not stream:
+            message: Message = json.loads(reply.data)["choices"][0]["message"]
+            return message
+        events = [line.removeprefix(b"data: ") for line in reply.data.split(b"\n\n") if line]
+        return joined([json.loads(event) for event in events if event != b"[DONE]"])
 
     bare_loop(send)
 
 
-def bare_litellm(url: str) -> None:
+def joined(chunks: list[dict[str, Any]]) -> Message:
+    """The message with one call that the server's chunks hold."""
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
+    calls = [call for delta in deltas for call in delta.get("tool_calls") or ()]
+    arguments = "".join(call["function"].get("arguments") or "" for call in calls)
+    function = {"name": calls[0]["function"]["name"], "arguments": arguments}
+    return {"content": None, "tool_calls": [{"id": calls[0]["id"], "type": "function", "function": function}]}
+
+
+def bare_litellm(url: str, *, stream: bool) -> None:
     import litellm
 
+    asked: dict[str, Any] = {"model": "openai/timed", "tools": TOOLS, "api_base": url, "api_key": "none"}
+    if stream:
+        asked |= {"stream": True, "stream_options": {"include_usage": True}}
+
     def send(messages: list[Message]) -> Message:
-        reply = litellm.completion(
-            model="openai/timed", messages=messages, tools=TOOLS, api_base=url, api_key="none", max_retries=0
-        )
+        reply: Any = litellm.completion(messages=messages, max_retries=0, **asked)
+        if stream:
+            return joined([chunk.model_dump() for chunk in reply])
         message: Message = reply.choices[0].message.model_dump()
         return message
 
     bare_loop(send)
 
 
-def ours(client: str, url: str, folder: Path, steps: int) -> None:
+def ours(client: str, url: str, folder: Path, steps: int, *, stream: bool) -> None:
     from agentctl.agents.scaffold import load_scaffold
     from agentctl.agents.spec import AttemptSpec, Limits, Prices
     from agentctl.benchmarks.corebench.locate import locate
@@ -106,7 +124,7 @@ def ours(client: str, url: str, folder: Path, steps: int) -> None:
         {
             "task": locate("capsule-4810297", "easy").ref,
             "scaffold": scaffold,
-            "model": {"name": "openai/timed", "api_base": url, "client": client},
+            "model": {"name": "openai/timed", "api_base": url, "client": client, "stream": stream},
             "limits": Limits(steps=steps + 1),
             "prices": Prices(lines=("openai/timed=0.01,0.01",)),
             "record": folder / "record",
@@ -117,13 +135,14 @@ def ours(client: str, url: str, folder: Path, steps: int) -> None:
 
 def main(name: str, url: str, steps: str, folder: str) -> None:
     """Run one client to its end; print its peak memory and CPU time as JSON."""
-    match name:
+    stream = name.endswith("-stream")
+    match name.removesuffix("-stream"):
         case "bare":
-            bare(url)
+            bare(url, stream=stream)
         case "bare-litellm":
-            bare_litellm(url)
-        case "direct" | "litellm":
-            ours(name, url, Path(folder), int(steps))
+            bare_litellm(url, stream=stream)
+        case "direct" | "litellm" as client:
+            ours(client, url, Path(folder), int(steps), stream=stream)
         case _:
             raise SystemExit(f"no driver is named {name}")
     usage = resource.getrusage(resource.RUSAGE_SELF)

@@ -77,19 +77,20 @@ def middle(runs: Sequence[Run]) -> Run:
 def table(steps: int, runs: dict[str, Run]) -> list[str]:
     lines = [
         f"{steps} steps",
-        f"  {'':<14}{'gap ms':>8}{'first 20':>10}{'last 20':>9}{'last/first':>12}{'CPU s at 1st':>14}{'peak MB':>9}"
+        f"  {'':<20}{'gap ms':>8}{'first 20':>10}{'last 20':>9}{'last/first':>12}{'CPU s at 1st':>14}{'peak MB':>9}"
         f"{'record KB':>11}{'/ unique':>10}",
     ]
     for name, run in runs.items():
         share = f"{run.written / run.unique:>9.2f}x" if run.written else f"{'-':>10}"
         lines.append(
-            f"  {name:<14}{run.gap:>8.2f}{run.first:>10.2f}{run.last:>9.2f}{run.last / run.first:>11.2f}x"
+            f"  {name:<20}{run.gap:>8.2f}{run.first:>10.2f}{run.last:>9.2f}{run.last / run.first:>11.2f}x"
             f"{run.cpu_at_first:>14.2f}{run.peak_mb:>9.0f}{run.written / 1024:>11.0f}{share}"
         )
-    if {"direct", "bare"} <= set(runs):
-        lines.append(f"  direct / bare            {runs['direct'].gap / runs['bare'].gap:.2f}x")
-    if {"litellm", "bare-litellm"} <= set(runs):
-        lines.append(f"  litellm / bare-litellm   {runs['litellm'].gap / runs['bare-litellm'].gap:.2f}x")
+    for ours, theirs in (("direct", "bare"), ("litellm", "bare-litellm")):
+        for way in ("", "-stream"):
+            if {f"{ours}{way}", f"{theirs}{way}"} <= set(runs):
+                ratio = runs[f"{ours}{way}"].gap / runs[f"{theirs}{way}"].gap
+                lines.append(f"  {f'{ours}{way} / {theirs}{way}':<40}{ratio:.2f}x")
     return lines
 
 
@@ -97,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", default="10,50,200", help="numbers of steps, with commas between")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--drivers", default=",".join(DRIVERS))
+    parser.add_argument("--drivers", default=",".join(DRIVERS), help="-stream behind a name: replies are streamed")
     given = parser.parse_args()
     for steps in (int(each) for each in given.steps.split(",")):
         runs: dict[str, list[Run]] = {name: [] for name in given.drivers.split(",")}

@@ -64,20 +64,23 @@ class ModelServer:
                 if self.timings.cpu_at_first is None and self.client_pid is not None:
                     self.timings.cpu_at_first = cpu_seconds(self.client_pid)
                 self.timings.prompt_bytes.append(length)
-                reply = self._reply(len(self.timings.requests), length)
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(reply)}\r\n\r\n"
+                streamed = b'"stream":true' in body.replace(b'": ', b'":')
+                tree = self._reply(len(self.timings.requests), length)
+                reply = _events(tree) if streamed else json.dumps(tree).encode()
+                kind = "text/event-stream" if streamed else "application/json"
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(reply)}\r\n\r\n"
                 data = head.encode() + reply
                 del body
                 self.timings.replies.append(time.perf_counter())
                 connection.sendall(data)
 
-    def _reply(self, number: int, length: int) -> bytes:
+    def _reply(self, number: int, length: int) -> dict[str, Any]:
         name, arguments = ("bash", {"command": self._command}) if number <= self._steps else ("finish", {})
         call = {"id": f"call_{number}", "type": "function"}
         function = {"name": name, "arguments": json.dumps(arguments)}
         message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [{**call, "function": function}]}
         usage = {"prompt_tokens": length // 4, "completion_tokens": 20, "total_tokens": length // 4 + 20}
-        tree = {
+        return {
             "id": f"chatcmpl-{number}",
             "object": "chat.completion",
             "created": 1,
@@ -85,7 +88,25 @@ class ModelServer:
             "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
             "usage": usage,
         }
-        return json.dumps(tree).encode()
+
+
+def _events(tree: dict[str, Any]) -> bytes:
+    """A reply as a stream: its head, its call's arguments in two pieces, its end, its usage."""
+    call = tree["choices"][0]["message"]["tool_calls"][0]
+    arguments = call["function"]["arguments"]
+    half = len(arguments) // 2
+    begun = {"index": 0, **call, "function": {**call["function"], "arguments": arguments[:half]}}
+    rest = {"index": 0, "function": {"arguments": arguments[half:]}}
+    steps: list[tuple[dict[str, Any], str | None]] = [
+        ({"role": "assistant", "content": None}, None),
+        ({"tool_calls": [begun]}, None),
+        ({"tool_calls": [rest]}, None),
+        ({}, "tool_calls"),
+    ]
+    head = {key: tree[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    chunks = [head | {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]} for delta, end in steps]
+    chunks.append(head | {"choices": [], "usage": tree["usage"]})
+    return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
 
 
 def _length_of_next(stream: Any) -> int | None:
