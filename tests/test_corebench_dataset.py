@@ -153,13 +153,6 @@ def test_no_file_a_folder_a_pipe_and_a_giant_are_refused_unread(tmp_path: Path) 
         refusal(lambda _, name=name: load_dataset(tmp_path / f"dataset-{name}"), None)
 
 
-def test_an_encrypted_file_is_recognised(tmp_path: Path) -> None:
-    path = tmp_path / "dataset.json.gpg"
-    path.write_bytes(b"\x8c\x0d\x04\x09")
-    with pytest.raises(InputError, match=r"gpg --output dataset.json --decrypt"):
-        load_dataset(path)
-
-
 def test_levels_have_names() -> None:
     assert Level.named("hard") is Level.HARD
     with pytest.raises(InputError, match="easy, medium, hard"):

@@ -16,6 +16,8 @@ from agentctl.base.jsonio import StrictJsonError, digest, refuse_constant
 from agentctl.base.text import clean, head
 from agentctl.base.values import Frozen
 
+from .store.encrypted import decrypted, is_encrypted
+
 SIZE_LIMIT = 64 << 20  # bytes; the benchmark's own files have some 100 kB
 
 _SHAPE = "see the benchmark's dataset files: a JSON list of objects with capsule_id, task_prompt, results, ..."
@@ -79,7 +81,7 @@ class Dataset(Frozen):
     """All capsules of a dataset file, in its order."""
 
     path: Path
-    digest: str  # SHA-256 of the file
+    digest: str  # SHA-256 of the file as it is, encrypted or not
     capsules: tuple[Capsule, ...]
 
     def find(self, prefix: str) -> Capsule:
@@ -96,13 +98,17 @@ class Dataset(Frozen):
         raise InputError(f"no capsule {head(clean(prefix), 100)!r}", file=self.path, remedy=remedy)
 
 
-def load_dataset(path: Path) -> Dataset:
-    """The dataset in `path`. InputError names file, entry, field and remedy for whatever is not as it should be."""
+def load_dataset(path: Path, *, passphrase: str | None = None) -> Dataset:
+    """The dataset in `path`. InputError names file, entry, field and remedy for whatever is not as it should be.
+
+    An encrypted file is opened, in memory, by `passphrase` or else by one that was published or kept with it.
+    """
     data = _read(path)
+    clear = decrypted(data, path, passphrase=passphrase) if is_encrypted(data) else data
     try:
-        entries = json.loads(data.decode("utf-8-sig"), parse_constant=refuse_constant, object_pairs_hook=_unique_keys)
+        entries = json.loads(clear.decode("utf-8-sig"), parse_constant=refuse_constant, object_pairs_hook=_unique_keys)
     except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", file=path, remedy=_remedy_for(path)) from None
+        raise InputError(f"not UTF-8 at byte {error.start}", file=path) from None
     except json.JSONDecodeError as error:
         raise InputError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}", file=path) from None
     except (StrictJsonError, RecursionError, ValueError) as error:
@@ -133,14 +139,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise InputError(f"can't read the dataset: {error}", file=path) from None
-
-
-def _remedy_for(path: Path) -> str | None:
-    if path.suffix != ".gpg":
-        return None
-    return (
-        f"it is encrypted: gpg --output {path.stem} --decrypt {path.name} (the benchmark's README has the pass phrase)"
-    )
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

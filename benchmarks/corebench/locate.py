@@ -1,17 +1,30 @@
-"""From what a person types to a task: where the dataset is, where the capsule is, whether a recorded run is shipped."""
+"""From what a person types to a task: where its entry is, where its capsule is, what is known of it."""
 
 from __future__ import annotations
 
+import difflib
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from agentctl.agents.task import TaskRef
 from agentctl.base.errors import InputError
-from agentctl.base.paths import portable
+from agentctl.base.jsonio import digest
+from agentctl.base.paths import portable, resolve
+from agentctl.base.text import clean, head
 
-from .dataset import load_dataset
+from .dataset import Capsule, load_dataset
+from .store.catalog import Edition, published
+from .store.flaws import Flaw, known_flaws
+from .store.library import Held, all_held, file_of, is_name, named
+from .store.place import Store
+from .store.room import used_now
 from .task import task_digest
+
+_EXAMPLES = "examples"
+_FILES = frozenset({".json", ".gpg", ".asc"})
 
 
 @dataclass(frozen=True)
@@ -22,37 +35,132 @@ class Located:
     recording: str | None
 
 
+@dataclass(frozen=True)
+class Found:
+    """An entry of a dataset file. `edition` is the dataset in the store that the file belongs to, if it is there."""
+
+    entry: Capsule
+    file: Path
+    dataset: str | None  # its name, where the file is known to be that dataset
+    edition: Edition | None = None
+
+
 def examples() -> Path:
     """The folder of the shipped examples."""
     return Path(str(files("agentctl").joinpath("examples")))
 
 
-def locate(name: str, level: str, *, dataset: Path | None = None, capsules: Path | None = None) -> Located:
+def locate(
+    name: str,
+    level: str,
+    *,
+    dataset: str | Path | None = None,
+    capsules: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Located:
     """The task that `name`, an id or the beginning of one, means at `level`.
 
-    `dataset` is the file with its entry, `capsules` the folder with the folder of its id; without them the shipped
-    examples are looked at. InputError says what was not found, and where it was looked for.
+    `dataset` is as for `find`, `capsules` the folder with the folder of its id. Without `capsules` that is the store
+    for a dataset in it, else the folder `capsules` beside the dataset's file. InputError says what was not found, and
+    where it was looked for. `environment` tells where the store is; by default the process's.
     """
-    file = dataset or examples() / "dataset.json"
-    entry = load_dataset(file).find(name)
-    folder = (capsules or (dataset.parent / "capsules" if dataset else examples() / "capsules")) / entry.capsule_id
+    store = Store.of(os.environ if environment is None else environment)
+    found = find(name, dataset, store)
+    task = found.entry.capsule_id
+    slot = store.slot(found.edition.collection, task) if found.edition else None
+    folder = capsules / task if capsules else slot.folder if slot else found.file.parent / "capsules" / task
     if not folder.is_dir():
-        raise InputError(
-            "no such capsule folder",
-            file=folder,
-            field="--capsules",
-            remedy="unpack the capsule there, or name the folder that holds it",
-        )
-    recording = examples() / "recordings" / f"{entry.capsule_id}-{level}"
-    shipped = dataset is None and capsules is None and (recording / "events.jsonl").is_file()
+        if slot is not None and capsules is None:
+            raise InputError(
+                f"{task} of the dataset {found.dataset} is not here yet",
+                remedy=f"agentctl capsule fetch {task} --dataset {found.dataset}",
+            )
+        remedy = "unpack the capsule there, or name the folder that holds it"
+        raise InputError("no such capsule folder", file=folder, field="--capsules", remedy=remedy)
+    if slot is not None:
+        used_now(slot)
+    recording = _recording(task, level)
+    shipped = dataset is None and capsules is None and slot is None and (recording / "events.jsonl").is_file()
     return Located(
         ref=TaskRef(
             benchmark="corebench",
-            id=entry.capsule_id,
+            id=task,
             level=level,
-            dataset=portable(file),
+            dataset=portable(found.file),
             source=portable(folder),
-            digest=task_digest(entry, level, folder),
+            digest=task_digest(found.entry, level, folder),
         ),
         recording=portable(recording) if shipped else None,
     )
+
+
+def flaws_of(ref: TaskRef, environment: Mapping[str, str]) -> list[Flaw]:
+    """What is known to be wrong with a task. InputError where the user's own list is odd."""
+    store = Store.of(environment)
+    name = _name_of(resolve(ref.dataset), store)
+    return [flaw for flaw in known_flaws(store.flaws) if flaw.holds(ref.id, name)]
+
+
+def _name_of(file: Path, store: Store) -> str | None:
+    """Which dataset a file is of: by its place in the store, else by its digest."""
+    if file.parent.parent == store.datasets:
+        return file.parent.name
+    if file == examples() / "dataset.json":
+        return _EXAMPLES
+    sha256 = digest(file.read_bytes()) if file.is_file() else None
+    return next((edition.name for edition in published().values() if edition.sha256 == sha256), None)
+
+
+def _recording(task: str, level: str) -> Path:
+    return examples() / "recordings" / f"{task}-{level}"
+
+
+def find(name: str, dataset: str | Path | None, store: Store) -> Found:
+    """The entry that `name`, an id or the beginning of one, means.
+
+    `dataset` is the name of one in the store, or a file. Without it the shipped examples are looked at first, then all
+    datasets in the store. InputError where nothing fits, or more than one.
+    """
+    if dataset is None:
+        return _found_anywhere(name, store)
+    file = Path(dataset)
+    means_a_file = file.suffix in _FILES or len(file.parts) != 1 or file.exists()
+    if is_name(store, str(dataset)) or not means_a_file:
+        return _found_in(named(store, str(dataset)), name, store)
+    return Found(load_dataset(file).find(name), file, _name_of(file, store))
+
+
+def _found_in(dataset: Held, name: str, store: Store) -> Found:
+    file = file_of(store, dataset)
+    return Found(load_dataset(file).find(name), file, dataset.edition.name, dataset.edition)
+
+
+def _found_anywhere(name: str, store: Store) -> Found:
+    file = examples() / "dataset.json"
+    shipped = load_dataset(file)
+    ids = [capsule.capsule_id for capsule in shipped.capsules]
+    if any(each.startswith(name) for each in ids):
+        return Found(shipped.find(name), file, _EXAMPLES)
+    here = all_held(store)
+    fitting = [each for each in here if any(task.id.startswith(name) for task in each.tasks)]
+    if len(fitting) == 1:
+        return _found_in(fitting[0], name, store)
+    if fitting:
+        names = [each.edition.name for each in fitting]
+        raise InputError(
+            f"{name!r} is in several datasets", field="--dataset", remedy=f"name one of {', '.join(names)}"
+        )
+    close = difflib.get_close_matches(head(name, 200), [*ids, *(task.id for each in here for task in each.tasks)], n=3)
+    absent = [each for each in published() if each not in {held.edition.name for held in here}]
+    remedy = f"did you mean {' or '.join(close)}?" if close else "agentctl capsule list shows what there is"
+    if absent:
+        remedy += f"; not here yet: the datasets {' and '.join(absent)} (agentctl capsule fetch --dataset {absent[0]})"
+    raise InputError(f"no capsule {head(clean(name), 100)!r} among what is here", remedy=remedy)
+
+
+def recorded_levels(ref: TaskRef) -> list[str]:
+    """The levels at which a recorded run of the shipped task `ref` is shipped too, sorted by name."""
+    if resolve(ref.dataset) != examples() / "dataset.json":
+        return []
+    found = (examples() / "recordings").glob(f"{ref.id}-*/events.jsonl")
+    return sorted(path.parent.name.removeprefix(f"{ref.id}-") for path in found)

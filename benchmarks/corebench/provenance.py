@@ -28,7 +28,7 @@ FILE_LIMIT = 16 << 20  # bytes; a larger file is not searched
 TOTAL_LIMIT = 128 << 20  # bytes searched of what the run wrote, and again of what came with the capsule
 FILES_LIMIT = 50_000  # files of the run that are looked at
 
-_NO_RESULTS = frozenset(
+INSTALLED = frozenset(  # folders of installed packages, and caches
     (".git", "__pycache__", "node_modules", "site-packages", "dist-packages", ".venv", "venv", "renv", ".cache")
 )
 _PROGRAM = frozenset(
@@ -157,7 +157,7 @@ def _regular_files(work: Path, prefix: str, within: bool) -> Iterator[tuple[str,
     for a link meanwhile gains nothing.
     """
     for folder, folders, names, descriptor in os.fwalk(work, follow_symlinks=False):
-        folders[:] = sorted(name for name in folders if name not in _NO_RESULTS)
+        folders[:] = sorted(name for name in folders if name not in INSTALLED)
         place = Path(folder).relative_to(work)
         for name in sorted(names):
             path = name_in_json(str(place / name))

@@ -1,0 +1,1 @@
+"""Datasets by name and their capsules on this machine: downloaded, checked, unpacked, counted, removed."""
