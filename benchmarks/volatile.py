@@ -151,6 +151,11 @@ VOLATILE = (
     ),
     Volatile("what R's system.time prints", r"^ +user +system +elapsed *\n(?: +\d+\.\d+){3} *$", "<duration>"),
     Volatile(
+        "clock of the debugger in IPython's kernel",
+        r"^\d+\.\d\ds - (?=Debugger warning: |make the debugger |to python to disable |Note: Debugging will )",
+        "<s> - ",
+    ),
+    Volatile(
         "measured duration",
         rf"\b(?P<label>(?i:{_MEASURED}))[ :=~]{{1,4}}{_DURATION}",
         r"\g<label> <duration>",

@@ -71,6 +71,10 @@ SAME = {
         "   user  system elapsed \n  0.012   0.000   0.013 ",
         "   user  system elapsed \n  0.110   0.020   0.130 ",
     ),
+    "clock of the debugger in IPython's kernel": (
+        "0.00s - Debugger warning: It seems\n0.00s - make the debugger miss breakpoints.",
+        "0.02s - Debugger warning: It seems\n0.01s - make the debugger miss breakpoints.",
+    ),
     "measured duration": ("3 passed in 0.52s\nElapsed time: 1.2 s", "3 passed in 1.08s\nElapsed time: 20.9 s"),
     "bar of tqdm": ("50%|█| 5/10 [00:03<00:03, 14.9it/s]", "50%|█| 5/10 [00:05<?, 1.39s/it, loss=1]"),
     "bar of Keras": ("5/5 - 3s 12ms/step - loss: 0.3", "5/5 - 1s 9ms/step - loss: 0.3"),
@@ -108,6 +112,7 @@ DIFFERENT = {
     "what `time` prints": ("real 12.5", "real 12.6"),
     "what IPython's %time prints": ("Wall time of the maze: 16 ms", "Wall time of the maze: 17 ms"),
     "what R's system.time prints": ("   user  system elapsed \n  a 1 2", "   user  system elapsed \n  a 1 3"),
+    "clock of the debugger in IPython's kernel": ("0.01s - Debugger off: slowest", "0.02s - Debugger off: slowest"),
     "measured duration": ("the reaction took 35 min", "the reaction took 36 min"),
     "bar of tqdm": ("interval [00:03, 14.9]", "interval [00:05, 14.9]"),
     "bar of Keras": ("loss: 0.31", "loss: 0.32"),
