@@ -48,14 +48,36 @@ def refuse_address(record: Path, spec: AttemptSpec, api_base: str | None) -> Non
     )
 
 
-def resumed(record: Path, into: Path, *, api_base: str | None = None, local: bool = False) -> AttemptSpec:
+def with_rootfs(record: Path, spec: AttemptSpec, rootfs: Path | None) -> AttemptSpec:
+    """`spec` with the system that its reader names, where it has one of its own.
+
+    A record may be anybody's: only its reader can say which of their folders its commands may see.
+    """
+    named = spec.sandbox.rootfs
+    if named is not None and rootfs is None:
+        raise InputError(
+            f"its commands ran in the system at {named}",
+            file=record,
+            field="--rootfs",
+            remedy="if that is right, name it, or where it is here: --rootfs DIR",
+        )
+    if named is None and rootfs is not None:
+        raise InputError("its commands ran in a system of the machine's own", file=record, field="--rootfs")
+    return spec.model_copy(update={"sandbox": spec.sandbox.model_copy(update={"rootfs": rootfs})})
+
+
+def resumed(
+    record: Path, into: Path, *, api_base: str | None = None, local: bool = False, rootfs: Path | None = None
+) -> AttemptSpec:
     """The spec of an attempt that goes on in `into` from where the one in `record` was cut off.
 
-    What a stranger's record could do harm with, its reader must name: see `refuse_address` and `refuse_local`.
+    What a stranger's record could do harm with, its reader must name: see `refuse_address`, `refuse_local` and
+    `with_rootfs`.
     """
     spec = read_manifest(record).spec
     refuse_address(record, spec, api_base)
     refuse_local(record, spec, local=local)
+    spec = with_rootfs(record, spec, rootfs)
     return spec.model_copy(update={"resume_from": record.absolute(), "record": into})
 
 
@@ -65,6 +87,7 @@ class Before:
 
     record: Path | None = None
     carried: Carried = field(default_factory=Carried)
+    seconds: float = 0.0  # of work
     replies: tuple[RawReply, ...] = ()  # of the main model, to be given again
     add: Callable[[Event], None] = lambda event: None  # to the record that was cut off
 
@@ -85,8 +108,10 @@ class Before:
             with work_folder(record):
                 pass  # what was killed left it
             _check_unfinished(reader)
-            replies = tuple(_replies(reader)) if kind in ("live", "human") else ()
-            yield cls(record, reader.books(), replies, add)
+            if kind in ("live", "human"):
+                yield cls(record, reader.books(), reader.work_seconds, tuple(_replies(reader)), add)
+            else:
+                yield cls(record, reader.books(), add=add)
 
     def hand_over(self, record: Path) -> tuple[Event, ...]:
         """Say in the old record who goes on from it. Returns what the new record begins with.
@@ -101,7 +126,14 @@ class Before:
         except OSError as error:
             raise SetupError(f"can't be gone on from: {error.strerror}", file=self.record) from None
         books = self.carried
-        return (CarriedEvent(record=str(self.record), spent=books.spent, uncertain=books.uncertain, sends=books.sends),)
+        carried = CarriedEvent(
+            record=str(self.record),
+            spent=books.spent,
+            uncertain=books.uncertain,
+            sends=books.sends,
+            seconds=round(self.seconds, 3),
+        )
+        return (carried,)
 
 
 def _check_unfinished(reader: RecordReader) -> None:

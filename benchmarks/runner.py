@@ -16,10 +16,11 @@ from typing import Any
 from agentctl.agents.account import Account
 from agentctl.agents.asking import Asker, Asking, Resumed
 from agentctl.agents.ends import End, consequence
-from agentctl.agents.events import Ended, Note
+from agentctl.agents.events import Ended, NetworkRefused, Note
 from agentctl.agents.history import FullHistory
 from agentctl.agents.loop import Ending, Loop
 from agentctl.agents.manifest import AttemptResult, Manifest, attempt_key, now, software, source_digest
+from agentctl.agents.models.human import Person
 from agentctl.agents.models.make import make_client
 from agentctl.agents.models.protocol import ModelClient
 from agentctl.agents.protocols import PROTOCOLS
@@ -36,9 +37,11 @@ from agentctl.base.jsonio import digest, write_atomically
 from agentctl.base.messages import Message, Role, Text, ToolSpec
 from agentctl.prompts.compose import Prompt, compose
 from agentctl.tools.sandbox.make import open_sandbox
-from agentctl.tools.sandbox.protocol import Sandbox
+from agentctl.tools.sandbox.protocol import Refusal, Sandbox
 from agentctl.tools.tool import Tool, ToolContext, spec_of
 
+from .keeping import AtStart, keep_workspace
+from .recordings import check_programs
 from .resume import Before
 from .scratch import work_folder
 from .tasks import load_task
@@ -58,9 +61,12 @@ def run(
     *,
     cancel: Cancel | None = None,
     listener: Listener | None = None,
+    person: Person | None = None,
     environment: Mapping[str, str],
 ) -> Outcome:
     """Run one attempt to its end, whatever that is.
+
+    `person` plays the model named `human`.
 
     `environment` is the owner's: keys for providers and values to keep out of the record are taken from it; the agent
     gets none of it. Raises InputError or SetupError, before any model is called and with nothing left behind, when the
@@ -72,12 +78,13 @@ def run(
         if os.path.lexists(spec.record):
             raise exists_already(spec.record)
         folder = stack.enter_context(work_folder(spec.record))
-        client = make_client(spec.model, environment)
+        client = make_client(spec.model, environment, person)
         stack.callback(client.close)
         before = stack.enter_context(Before.claimed(spec.resume_from, client.kind))
         account = Account(spec, client, before.carried, cancel)
         sandbox = _opened(spec, task, folder, environment)
         stack.callback(sandbox.close)
+        check_programs(spec.model, sandbox)
         return _Attempt(spec, task, sandbox, client, account, before, cancel, Secrets(environment)).run(listener)
 
 
@@ -113,6 +120,7 @@ class _Attempt:
         self._secrets = secrets
         self._tools: dict[str, Tool[Any]] = make_tools(spec.scaffold, spec.limits)
         self._protocol = PROTOCOLS[spec.scaffold.protocol]
+        self._at_start = AtStart.of(sandbox)
 
     def run(self, listener: Listener | None) -> Outcome:
         prompt = self._prompt()
@@ -152,7 +160,7 @@ class _Attempt:
         gateway = self._account.gateway(record)
         asker: Asker = Asking(gateway, transcript)
         if self._before.replies:
-            asker = Resumed(asker, self._before.replies)
+            asker = Resumed(asker, self._before.replies, now=lambda: record.elapsed)
         loop = self._loop(record, asker, transcript)
         first = loop.history.render(state)
         if not self._before.replies:
@@ -161,7 +169,10 @@ class _Attempt:
 
     def _loop(self, record: Record, asker: Asker, transcript: Transcript) -> Loop:
         def work_seconds() -> float:
-            return record.elapsed - asker.waited
+            began = asker.went_on if isinstance(asker, Resumed) else 0.0
+            if began is None:  # what was done before is being done again: it was counted then, and no limit ends it now
+                return 0.0
+            return self._before.seconds + record.elapsed - began - asker.waited
 
         return Loop(
             scaffold=self._spec.scaffold,
@@ -185,6 +196,12 @@ class _Attempt:
 
     def _work(self, record: Record, loop: Loop, state: State) -> Ending:
         """Let the agent work until there is a reason to end."""
+
+        def refused(refusal: Refusal) -> None:
+            with suppress(RecordFull):
+                record.emit(NetworkRefused(refusal=refusal))
+
+        self._sandbox.on_refusal(refused)
         try:
             ending = loop.run(state)
         except Exception as error:  # a fault of ours is an end like any other: what was spent and done is kept
@@ -193,6 +210,7 @@ class _Attempt:
                 record.emit(Note(kind="crash", text=traceback.format_exc()))
         finally:
             self._close_tools(record)
+            self._sandbox.on_refusal(None)
         with suppress(RecordFull):  # the result will say it too
             record.emit(Ended(end=ending.end, detail=ending.detail))
         return ending
@@ -209,13 +227,15 @@ class _Attempt:
         self, record: Record, manifest: Manifest, loop: Loop, state: State, ending: Ending
     ) -> tuple[AttemptResult, Path | None]:
         """Collect, close the sandbox, and sum up. Returns the record's last word, and the collected deliverable."""
-        work_seconds = loop.work_seconds()
+        work_seconds = max(loop.work_seconds(), self._before.seconds)
         failure = None
         try:
             collected = self._task.collect(self._sandbox, record.folder)
         except Exception as error:  # a dead sandbox or a full disk must not cost the result
             failure = f"can't collect what the agent left: {error}"
             collected = Collected(deliverable=None, problem=failure)
+        self._keep(record)
+        self._lock_environment(record)
         self._sandbox.close()  # before the result is written: what still runs inside may be what fills the disk
         found = collected.deliverable
         follows = consequence(ending.end, because_uncertain=ending.because_uncertain)
@@ -238,6 +258,34 @@ class _Attempt:
         )
         return result, found
 
+    def _keep(self, record: Record) -> None:
+        """Keep what the spec says of the workspace. Whatever hinders that, it costs no result."""
+        stopped = self._cancel.is_set()
+        end = monotonic() + (5 if stopped else 3600 if self._spec.keep == "all" else 60)  # seconds
+        try:
+            self._sandbox.kill(self._sandbox.processes())  # what still runs may change what is copied
+            keep_workspace(
+                self._sandbox,
+                record.folder,
+                self._spec.keep,
+                self._at_start,
+                deliverable=self._task.deliverable(self._sandbox).path,
+                secrets=self._secrets,
+                over=lambda: monotonic() > end or self._cancel.is_set() is not stopped,
+            )
+        except Exception as error:
+            with suppress(RecordFull):
+                record.emit(Note(kind="keeping", text=f"the workspace is not kept: {type(error).__name__}: {error}"))
+
+    def _lock_environment(self, record: Record) -> None:
+        """Write down what is installed by now. Whatever hinders that, it costs no result."""
+        try:
+            lock = self._sandbox.environment().model_dump_json(indent=1).encode()
+            write_atomically(record.folder / "environment.lock", self._secrets.cut_line(lock))
+        except Exception as error:
+            with suppress(RecordFull):
+                record.emit(Note(kind="environment", text=f"what is installed is not known: {error}"))
+
     def _specs(self) -> list[ToolSpec]:
         return [spec_of(tool) for tool in self._tools.values()]
 
@@ -247,6 +295,7 @@ class _Attempt:
             self._spec.scaffold.system,
             self._task.text(self._sandbox.workspace),
             network=self._spec.sandbox.network,
+            apt=self._sandbox.fingerprint().apt,
             tools_text=words,
             system_text=self._spec.scaffold.system_text,
         )

@@ -1,6 +1,7 @@
 """The folder that an attempt works in: beside its record, locked while the attempt is at work, gone at its end.
 
-The lock goes with the process however that ends, so what a killed attempt left is told from what is in use.
+The lock goes with the process however that ends, so what a killed attempt left is told from what is in use. A file in
+the folder says whose it is.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
+import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,21 +20,27 @@ from pathlib import Path
 
 from agentctl.base.errors import InputError, SetupError
 
+IN_USE = "an attempt is at work in it"
+NOT_OURS = "no work folder of agentctl's"
+ELSEWHERE = "an attempt may be at work in it on"  # another machine, of whose locks nothing is known here
+MARKER = ".agentctl"  # holds the name of the machine: locks of another one may not be seen here
 _PATIENCE = 5.0  # seconds for what is left of a killed attempt to be gone: the kernel ends it with its owner
 
 
 @contextmanager
 def work_folder(record: Path) -> Iterator[Path]:
-    """The work folder of the attempt that leaves `record`: empty, and removed afterwards.
+    """The work folder of the attempt that leaves `record`: empty but for its marker, and removed afterwards.
 
     What a killed attempt left in it is removed first; at the end go also the folders above it that were made for it, if
     they are empty. InputError where an attempt is at work in it, SetupError where it can't be made.
     """
-    folder = record.with_name(f".{record.name}.work")
+    folder = work_folder_of(record)
     above = [parent for parent in folder.parents if not parent.exists()]
     lock = _locked(folder, record)
     try:
         _empty(folder, lock)
+        with suppress(OSError):  # a full disk, which who fills the folder can tell better
+            (folder / MARKER).write_text(f"{socket.gethostname()}\n", encoding="utf-8")
         yield folder.resolve()
     finally:
         with suppress(OSError):
@@ -42,11 +52,87 @@ def work_folder(record: Path) -> Iterator[Path]:
                 parent.rmdir()
 
 
+def work_folder_of(record: Path) -> Path:
+    return record.with_name(f".{record.name}.work")
+
+
+def remove_abandoned(folder: Path, *, remove: bool) -> str | None:
+    """Remove the work folder `folder` that a killed attempt left. Without `remove` only look whether that can be done.
+
+    Returns why it can't be; None where all is well. What does not bear our marker is not ours, unless it is empty:
+    NOT_OURS.
+    """
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # a link, another user's, or gone
+        return NOT_OURS
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        why = _not_ours(lock) or _mounted_below(folder, unmount=remove)
+        if why is None and remove:
+            _remove_all(lock)
+            folder.rmdir()
+    except BlockingIOError:
+        return IN_USE
+    except OSError as error:
+        return error.strerror
+    finally:
+        os.close(lock)
+    return why
+
+
+def in_use(path: Path) -> bool:
+    """Whether somebody holds the lock of `path`, a work folder or a record's events."""
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _not_ours(lock: int) -> str | None:
+    try:
+        marker = os.open(MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=lock)
+    except OSError:
+        return NOT_OURS if os.listdir(lock) else None
+    with os.fdopen(marker, "rb") as file:
+        host = file.read(300).decode(errors="replace").strip()
+    return None if host == socket.gethostname() else f"{ELSEWHERE} {host}"
+
+
+def _mounted_below(folder: Path, *, unmount: bool) -> str | None:
+    """Unmount what is mounted in `folder`, or it would be emptied with it. What stays mounted is named."""
+    for point in mount_points(folder):
+        if not unmount:
+            continue
+        done = subprocess.run(["umount", "--", point], capture_output=True, text=True, check=False)
+        if done.returncode:
+            return f"something is mounted in it: {done.stderr.strip()}"
+    return None
+
+
+def mount_points(folder: Path) -> list[str]:
+    """What is mounted at or below `folder`, as far as this process sees it: the innermost first."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4])
+        if Path(point).is_relative_to(folder.resolve()):
+            found.append(point)
+    return found[::-1]
+
+
 def _locked(folder: Path, record: Path) -> int:
     """A descriptor of `folder` that holds its lock."""
     while True:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            # For nobody else: who is root in a sandbox may leave programs in it that run as whoever owns them.
+            folder.mkdir(0o700, parents=True, exist_ok=True)
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise SetupError(

@@ -7,6 +7,7 @@ read besides, always.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name in [name for name in os.environ if name.startswith("AGENTCTL_")]:
+        del os.environ[name]  # whoever runs the tests may have settings and capsules of their own
+    os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = "/nonexistent"
     given = config.getoption("--shared")
     if given is not None and not Path(given).is_dir():
         raise pytest.UsageError(f"--shared {given}: no such folder")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -16,15 +18,17 @@ from agentctl.cli.main import cli
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
+USE = README.parent / "docs/use.md"
+GUIDE = USE.read_text(encoding="utf-8")
 
 
-def blocks(kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", TEXT, re.DOTALL)
+def blocks(kind: str, text: str = TEXT) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
 
 
 def typed_commands() -> list[str]:
-    """Every `agentctl ...` line of the README's shell blocks."""
-    lines = "\n".join(blocks("sh")).replace("\\\n", " ").splitlines()
+    """Every `agentctl ...` line of the shell blocks of the README and of docs/use.md."""
+    lines = "\n".join(blocks("sh") + blocks("sh", GUIDE)).replace("\\\n", " ").splitlines()
     found = [re.sub(r"\s#.*", "", line[line.index("agentctl ") :]) for line in lines if "agentctl " in line]
     assert len(found) > 8
     return found
@@ -34,29 +38,32 @@ def typed_commands() -> list[str]:
 def test_commands_and_options_exist(line: str) -> None:
     words = shlex.split(line)[1:]
     context = click.Context(cli)
-    made = cli.get_command(context, words[0])
-    assert made is not None, f"there is no command {words[0]}"
-    known = {option for parameter in made.params for option in parameter.opts}
-    assert {word.partition("=")[0] for word in words[1:] if word.startswith("--")} <= known
+    made: click.Command | None = cli
+    while isinstance(made, click.Group):
+        word = words.pop(0)
+        made = made.get_command(context, word)
+        assert made is not None, f"there is no command {word}"
+    known = {option for parameter in made.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
 
 def settled(text: str) -> str:
     """`text` without what differs from run to run: times, and the record's name."""
     text = re.sub(r"\d{8}-\d{6}(-\d+)?", "<time>", text)
-    text = re.sub(r" +(\d+(\.\d)? s|\d+m\d\ds)\b", " <s>", text)
-    return re.sub(r"…? +<s>", " <s>", text)
+    return re.sub(r"\b(\d+(\.\d)? s|\d+m\d\ds)\b", "<s>", text)
 
 
-def test_the_output_shown_is_the_output(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "agentctl", "solve", "capsule-4810297"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=True,
-    )
-    assert settled(done.stdout).strip() == settled(blocks("text")[0]).strip()
+def words_of(picture: str) -> str:
+    """What an SVG of a terminal says, from its first line to its last."""
+    return " ".join(html.unescape("".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture))).split())
+
+
+def test_the_picture_shows_what_is_printed(tmp_path: Path) -> None:
+    shown = (README.parent / "docs/pictures/solve.svg").read_text(encoding="utf-8")
+    terminal = runpy.run_path(str(README.parent / "docs/pictures/terminal.py"))
+    printed = terminal["picture"](["agentctl", "solve", "capsule-4810297"], tmp_path)
+    assert "3 of 3 questions right" in words_of(printed)
+    assert settled(words_of(printed)) == settled(words_of(shown))
 
 
 def test_the_python_example_runs(tmp_path: Path) -> None:
@@ -65,10 +72,21 @@ def test_the_python_example_runs(tmp_path: Path) -> None:
     assert " finished " in done.stdout
 
 
-def test_links_lead_somewhere() -> None:
-    targets = [target for target in re.findall(r"\]\(([^)#]+)\)", TEXT) if not target.startswith("http")]
+@pytest.mark.parametrize("page", [README, USE], ids=["README", "use"])
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    targets = [target for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if not target.startswith("http")]
     assert targets
-    assert not [target for target in targets if not (README.parent / target).exists()]
+    assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
+    for example in (*blocks("toml"), *blocks("toml", GUIDE)):
+        (tmp_path / "agentctl.toml").write_text(example, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "agentctl", "doctor", "--config"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert "agentctl.toml:" in done.stdout, done.stderr
 
 
 def test_the_plain_scaffold_is_shown_as_it_is() -> None:

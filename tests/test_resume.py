@@ -38,7 +38,7 @@ from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError, SetupError
 from agentctl.benchmarks.resume import resumed
 from agentctl.benchmarks.runner import Outcome, run
-from agentctl.benchmarks.scratch import work_folder
+from agentctl.benchmarks.scratch import MARKER, work_folder
 
 TURNS: list[Turn] = [bash("echo one"), bash("echo two"), bash("echo three"), report(), FINISH]
 
@@ -249,7 +249,7 @@ def test_what_a_killed_attempt_left_is_removed_first(tmp_path: Path) -> None:
     left = tmp_path / ".r.work"
     (left / "workspace").mkdir(parents=True)
     with work_folder(tmp_path / "r") as folder:
-        assert list(folder.iterdir()) == []
+        assert [path.name for path in folder.iterdir()] == [MARKER]
         with pytest.raises(InputError, match="at work"), work_folder(tmp_path / "r"):
             pass
         assert folder.is_dir()
@@ -310,3 +310,38 @@ def test_a_stopped_worker_stops_its_attempts_in_order(tmp_path: Path) -> None:
 def test_the_provider_bills_by_its_own_prices(provider: Provider, tmp_path: Path) -> None:
     outcome = go(spec(tmp_path / "a", provider.url))
     assert outcome.result.spend.books.spent == provider.billed > 10_000 * PRICE_IN
+
+
+# Work time
+
+
+def test_work_time_goes_on(tmp_path: Path) -> None:
+    """What was worked before counts against the limit; doing it again does not."""
+    turns = [bash("sleep 1.5"), bash("echo two"), bash("sleep 1.2"), bash("echo four"), report(), FINISH]
+    with Provider(turns) as provider:
+        short = spec(tmp_path / "a", provider.url)
+        short = short.model_copy(update={"limits": short.limits.model_copy(update={"seconds": 2.5})})
+        go(short, until=2)
+        cut_off(tmp_path / "a")
+        worked = RecordReader(tmp_path / "a").work_seconds
+        assert 1.5 < worked < 2.4
+        ended = go(resumed(tmp_path / "a", tmp_path / "b")).result
+        assert ended.end == "time"
+        assert 2.5 <= ended.work_seconds < 3.4  # its last command was cut off by what was left of the time
+    (carried,) = (event for event in RecordReader(tmp_path / "b").events if isinstance(event, Carried))
+    assert carried.seconds == pytest.approx(worked, abs=0.01)
+
+
+def test_work_time_of_a_chain_counts_once(tmp_path: Path, provider: Provider) -> None:
+    times = []
+    record = tmp_path / "r1"
+    go(spec(record, provider.url), until=1)
+    for n in (2, 3):
+        cut_off(record)
+        times.append(RecordReader(record).work_seconds)
+        record = tmp_path / f"r{n}"
+        go(resumed(tmp_path / f"r{n - 1}", record), until=n)
+    cut_off(record)
+    times.append(RecordReader(record).work_seconds)
+    assert times == sorted(times)
+    assert times[-1] < 3 * (times[0] + 0.5)

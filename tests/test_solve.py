@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +30,6 @@ from attempts import (
     spec,
     wait_for,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from sandboxes import mark
 
 from agentctl.agents.manifest import read_result
@@ -43,7 +40,6 @@ from agentctl.base.messages import Message, Role
 from agentctl.benchmarks.corebench.locate import examples
 from agentctl.benchmarks.runner import run
 from agentctl.cli.main import main
-from agentctl.cli.words import columns, fitted, harmless, padded, wrapped
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bwrap")
 WITHOUT_KEYS = {name: "" for name in os.environ if name.endswith("_API_KEY") or name == "AGENTCTL_MODEL"}
@@ -132,7 +128,7 @@ def test_an_end_that_was_not_the_agents_is_status_1(tmp_path: Path, cli: Cli) ->
     assert told.status == 1
     last = told.err.splitlines()[-1]
     assert last.startswith("agentctl: r: ended by provider, ")
-    assert last.endswith("(go on with: agentctl solve --resume r)")
+    assert last.endswith("s.json: it ends there)")  # going on would end in the same place
     assert "Not scored" in told.out
     again = cli("score", "r")
     assert again.status == 2
@@ -232,7 +228,8 @@ def test_a_refusal_is_one_line(tmp_path: Path, name: str, cli: Cli) -> None:
 
 
 def test_an_ambiguous_beginning_names_the_tasks(tmp_path: Path, cli: Cli) -> None:
-    (entry,) = json.loads((examples() / "dataset.json").read_text(encoding="utf-8"))
+    entries = json.loads((examples() / "dataset.json").read_text(encoding="utf-8"))
+    entry = next(each for each in entries if each["capsule_id"] == CAPSULE)
     other = {**entry, "capsule_id": "capsule-4899999"}
     (tmp_path / "two.json").write_text(json.dumps([entry, other]))
     told = cli("solve", "capsule-48", "--dataset", "two.json")
@@ -365,43 +362,3 @@ def test_no_gold_can_be_seen_inside(tmp_path: Path, level: str, cli: Cli) -> Non
     assert named.strip().startswith("done")
     results = {f"{root}/results/{name}" for root in ("", f"/workspace/{CAPSULE}") for name in ("slopes.csv", "output")}
     assert set(found.split()) == (results if level == "easy" else set())
-
-
-def test_lines_fit_the_terminal(tmp_path: Path) -> None:
-    """On a terminal of 80 columns, as `script` makes one."""
-    model = script(tmp_path / "s.json", [bash("echo " + "long " * 40), bash("false"), *QUICK])
-    words = f"stty cols 80; {sys.executable} -m agentctl solve {CAPSULE} --model {model} --record {tmp_path}/r"
-    done = subprocess.run(["script", "-qec", words, "/dev/null"], capture_output=True, text=True, check=True)
-    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in done.stdout.splitlines()]
-    assert sum(line.lstrip().startswith("✓") for line in lines) == 3
-    assert [line for line in lines if len(line) > 80 and str(tmp_path) not in line] == []
-    assert "\x1b[32m✓" in done.stdout
-
-
-@given(st.text(max_size=60), st.integers(2, 30))
-def test_any_text_fits_a_line(text: str, width: int) -> None:
-    assert columns(fitted(text, width)) <= width
-    assert columns(padded(text, width)) == width
-    assert "\n" not in fitted(text, width)
-
-
-@given(st.text(max_size=60))
-def test_nothing_is_left_that_a_terminal_acts_on(text: str) -> None:
-    shown = harmless(text)
-    assert not any(unicodedata.category(each) in ("Cc", "Cs") and each not in "\n\t" for each in shown)
-    assert "\u202e" not in shown
-    assert harmless(shown) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("one two three four", ["one two", "  three", "  four"]),
-        ("漢字 漢字 漢字", ["漢字 漢字", "  漢字"]),
-        ("a b " * 12, ["a b a b a", "  b a b a", "  b a b a", "  b a b …"]),
-        ("\x1b[31mred", ["␛[31mred"]),
-        ("", []),
-    ],
-)
-def test_long_texts_are_wrapped(text: str, lines: list[str]) -> None:
-    assert wrapped(text, 9, indent="  ") == lines

@@ -12,17 +12,25 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import click
 
-from agentctl.agents.models.keys import KEY_VARIABLES
+from agentctl.agents.models.keys import present_keys
 from agentctl.base.errors import AgentctlError
 from agentctl.base.values import Frozen
+from agentctl.benchmarks.config import read_config
+from agentctl.benchmarks.recordings import missing, programs
+from agentctl.benchmarks.scratch import work_folder
+from agentctl.benchmarks.sweep import DOCTOR
 from agentctl.tools.sandbox.make import open_sandbox
-from agentctl.tools.sandbox.protocol import Guarantee, Mount, SandboxSpec, Workspace
+from agentctl.tools.sandbox.protocol import Guarantee, Mount, Sandbox, SandboxSpec, Workspace
 
+from .doctor_config import show_config
+from .doctor_sweep import find_left, show_sweep
 from .live import terminal
+from .options import given, setting_options
+from .words import count
 
 State: TypeAlias = Literal["ok", "missing", "note"]
 
@@ -36,9 +44,37 @@ class Check(Frozen):
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument(
+    "folders", nargs=-1, type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="[FOLDER...]"
+)
+@click.option("--config", "config", is_flag=True, help="All settings, and where each comes from; solve's flags count.")
+@click.option("--sweep", "sweep", is_flag=True, help="Remove what killed runs left: processes, work folders, groups.")
+@click.option("--dry-run", is_flag=True, help="With --sweep: only tell what would be removed.")
+@setting_options(hidden=True)
 @click.option("--json", "json_out", is_flag=True, help="One JSON document on standard output.")
-def command(json_out: bool) -> None:
-    """Look at this machine. Exit status 1 when an attempt could not be run on it."""
+def command(
+    folders: tuple[Path, ...],
+    config: bool,
+    sweep: bool,
+    dry_run: bool,
+    json_out: bool,
+    set_values: tuple[str, ...],
+    **settings: Any,
+) -> None:
+    """Look at this machine. Exit status 1 when an attempt could not be run on it.
+
+    --sweep looks in the FOLDERs and below; without any, where records are made (runs/), and in the working folder.
+    Nothing that a living attempt uses is touched.
+    """
+    flags = given(settings, set_values)
+    if (folders or dry_run) and not sweep:
+        raise click.UsageError("a FOLDER and --dry-run go with --sweep")
+    if flags.values and not config:
+        raise click.UsageError("flags of settings go with --config")
+    if config:
+        return show_config(read_config(flags, environment=os.environ), json_out=json_out)
+    if sweep:
+        return show_sweep(find_left(folders, remove=not dry_run), json_out=json_out)
     checks = list(_checks())
     width = max(60, terminal(sys.stdout)[0])
     if json_out:
@@ -59,12 +95,13 @@ def _checks() -> Iterator[Check]:
     yield from _sandbox("bubblewrap")
     yield from _sandbox("local")
     yield from _keys()
+    yield from _settings()
 
 
 def _sandbox(kind: Literal["bubblewrap", "local"]) -> Iterator[Check]:
     """Open one, as `solve` would, and see what works inside."""
-    with tempfile.TemporaryDirectory(prefix="agentctl-doctor-") as name:
-        root = Path(name).resolve()
+    name = f"{DOCTOR}-{os.getpid()}"
+    with work_folder(Path(tempfile.gettempdir()) / name) as root:
         (root / "workspace").mkdir()
         (root / "scratch").mkdir()
         inside = "/workspace" if kind == "bubblewrap" else str(root / "workspace")
@@ -89,13 +126,36 @@ def _sandbox(kind: Literal["bubblewrap", "local"]) -> Iterator[Check]:
                     state="ok" if ok else "note",
                     told=found if ok else "no python3 with pip inside: apt-get install python3-pip",
                 )
+                yield from _recorded(sandbox)
         finally:
             sandbox.close()
 
 
+def _recorded(sandbox: Sandbox) -> Iterator[Check]:
+    """What the shipped recordings run."""
+    for recording, wanted in programs().items():
+        for program in wanted:
+            absent = missing({program: wanted[program]}, sandbox)
+            told = f"not found inside; the recording {recording} runs it: apt-get install {wanted[program]}"
+            yield Check(name=program, state="note" if absent else "ok", told=told if absent else "found inside")
+
+
 def _keys() -> Iterator[Check]:
-    present = sorted(name for name in KEY_VARIABLES if os.environ.get(name))
-    told = f"present: {', '.join(present)}" if present else "none; only recorded runs, scripts and keyless servers"
+    present = present_keys(os.environ)
+    shown = [f"{key.variable} ({', '.join(key.routes)})" for key in present]
+    told = f"present: {', '.join(shown)}" if shown else "none; only recorded runs, scripts and keyless servers"
     yield Check(name="provider keys", state="ok" if present else "note", told=told)
-    model = os.environ.get("AGENTCTL_MODEL")
-    yield Check(name="default model", state="ok" if model else "note", told=model or "none: set AGENTCTL_MODEL")
+
+
+def _settings() -> Iterator[Check]:
+    try:
+        config = read_config(environment=os.environ)
+    except AgentctlError as error:
+        yield Check(name="settings", state="missing", told=str(error))
+        return
+    model = config.settings.model.name
+    told = f"{model} (from {config.origin(('model', 'name'))})" if model else "none: set AGENTCTL_MODEL"
+    yield Check(name="default model", state="ok" if model else "note", told=told)
+    left = [each for each in find_left((), remove=False) if each.state != "in use"]
+    told = f"{count(len(left), 'thing')}: agentctl doctor --sweep" if left else "nothing"
+    yield Check(name="left by killed runs", state="note" if left else "ok", told=told)

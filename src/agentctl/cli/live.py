@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from decimal import Decimal
@@ -10,13 +11,14 @@ from typing import TextIO
 
 import click
 
-from agentctl.agents.events import Carried, Ended, Event, Failed, MessageAdded, Note, Ran, Replied
+from agentctl.agents.events import Carried, Ended, Event, Failed, MessageAdded, NetworkRefused, Note, Ran, Replied
 from agentctl.agents.state import calls_of
 from agentctl.base.messages import Call, Message, Role, Status
 
 from .words import dollars, fitted, harmless, padded, seconds, wrapped
 
 _MARKS = {Status.OK: "✓", Status.ERROR: "✗", Status.TIMEOUT: "⏱", Status.CANCELLED: "■", Status.NOT_RUN: "-"}
+_GONE_TO = re.compile(r"^cd \S+ (&&|;) ")  # where a command runs tells less than what it is
 _COLOURS = {"✓": "green", "✗": "red", "⏱": "yellow"}
 
 
@@ -47,8 +49,11 @@ class Live:
             case Ran():
                 self._ran(event)
             case Failed():
+                self._spent += event.failed.cost or 0
                 pause = f", next try in {seconds(event.failed.pause)}" if event.failed.pause is not None else ""
                 self._line(f"    ! {event.failed.fault}: {event.failed.words}{pause}")
+            case NetworkRefused():
+                self._line(f"    ! network: {event.refusal.words}")
             case Note():
                 self._line(f"    ! {event.kind}: {event.text.strip().splitlines()[-1] if event.text else ''}")
             case Ended():
@@ -92,7 +97,7 @@ def shown_arguments(call: Call) -> str:
     for name in ("command", "path", "pattern", "summary"):
         value = call.arguments.get(name)
         if isinstance(value, str):
-            return " ".join(value.split())
+            return _GONE_TO.sub("", " ".join(value.split()))
     return " ".join(f"{name}={value}" for name, value in call.arguments.items())
 
 

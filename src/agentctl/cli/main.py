@@ -20,7 +20,9 @@ _COMMANDS = {
     "show": "Read a record: what the agent did, or one request as it was sent.",
     "replay": "Play a record again, tools for real, and show every difference.",
     "score": "Score a record's deliverable again.",
+    "spend": "Sum what records came to, by model, role, class of tokens or task.",
     "validate": "Check a report.json against its questions.",
+    "capsule": "Datasets and capsules: list, fetch, import, verify, remove.",
     "doctor": "Look at this machine: sandboxes, Python, keys.",
 }
 

@@ -22,8 +22,9 @@ from .words import count, harmless, wrapped
 @click.argument("record", type=click.Path(path_type=Path))
 @click.option("--into", type=click.Path(path_type=Path), help="Folder for the new record. [RECORD.replay]")
 @click.option("--sandbox", type=click.Choice(["local"]), help="Let a record of the local sandbox run without one.")
+@click.option("--rootfs", type=click.Path(path_type=Path), help="The system that it ran in, if it was a given one.")
 @click.option("--json", "json_out", is_flag=True, help="One JSON document on standard output.")
-def command(record: Path, into: Path | None, sandbox: str | None, json_out: bool) -> None:
+def command(record: Path, into: Path | None, sandbox: str | None, rootfs: Path | None, json_out: bool) -> None:
     """Play RECORD again and show every difference.
 
     It passes, with exit status 0, when each tool gave the same result (times, temporary names and the like apart) and
@@ -39,6 +40,7 @@ def command(record: Path, into: Path | None, sandbox: str | None, json_out: bool
             environment=os.environ,
             cancel=cancel,
             local=sandbox == "local",
+            rootfs=rootfs,
         )
     if cancel.is_set():
         raise AgentctlError(f"stopped by {cancel.reason} before it was played to its end", file=record)

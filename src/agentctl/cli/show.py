@@ -8,14 +8,27 @@ from pathlib import Path
 
 import click
 
-from agentctl.agents.events import Carried, Ended, Event, Failed, MessageAdded, MoneyNoted, Note, Ran, WentOn
+from agentctl.agents.events import (
+    Carried,
+    Ended,
+    Event,
+    Failed,
+    MessageAdded,
+    MoneyNoted,
+    NetworkRefused,
+    Note,
+    Ran,
+    WentOn,
+)
 from agentctl.agents.manifest import read_result
 from agentctl.agents.reading import RecordReader
 from agentctl.base.errors import AgentctlError
 from agentctl.base.messages import Call, ImageRef, Message, Opaque, Result, Text
 from agentctl.base.text import cut
+from agentctl.benchmarks.keeping import DELIVERABLE, MANIFEST
 
-from .words import dollars, harmless, seconds
+from .live import terminal
+from .words import count, dollars, folded, harmless, seconds
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,7 +53,9 @@ def command(record: Path, request: int | None, full: bool, json_out: bool) -> No
         }
         click.echo(json.dumps(document, ensure_ascii=False, indent=1))
         return
-    click.echo(harmless("\n".join(_lines(reader, limit=1_000_000 if full else 600))))
+    text = "\n".join(_lines(reader, limit=1_000_000 if full else 600))
+    # A program that reads on wants lines as they are.
+    click.echo("\n".join(folded(text, terminal(sys.stdout)[0])) if sys.stdout.isatty() else harmless(text))
 
 
 def _show_request(reader: RecordReader, n: int) -> None:
@@ -86,7 +101,20 @@ def _lines(reader: RecordReader, *, limit: int) -> list[str]:
     lines.append(f"spent {dollars(books.spent)}, uncertain {dollars(books.uncertain)}, {len(reader.requests)} requests")
     if result is None:
         lines.append("no result")
-    return lines
+    return [*lines, *_kept(reader.folder)]
+
+
+def _kept(record: Path) -> list[str]:
+    """What of the workspace is in the record."""
+    if not (record / MANIFEST).exists():
+        return []
+    told = json.loads((record / MANIFEST).read_bytes())
+    left_out = [
+        each for each in told["files"]
+        if each["state"] in ("made", "changed") and not each.get("kept") and each.get("why") != DELIVERABLE
+    ]  # fmt: skip
+    rest = f", but for {count(len(left_out), 'file')} that it made or changed: see {MANIFEST}" if left_out else ""
+    return [f"kept {count(told['kept_files'], 'file')} of the workspace, {told['kept_bytes']:,} bytes{rest}"]
 
 
 def _aside(event: Event) -> str:
@@ -97,11 +125,14 @@ def _aside(event: Event) -> str:
             return f"request {failed.n} failed: {failed.fault}: {' '.join(failed.words.split())}{lost}"
         case MoneyNoted(noted=noted):
             return f"{noted.what}: {noted.words}"
+        case NetworkRefused(refusal=refusal):
+            return f"network: {refusal.words}"
         case Note():
             return f"{event.kind}: {event.text}"
         case Carried():
             uncertain = f" and {dollars(event.uncertain)} uncertain" if event.uncertain else ""
-            return f"goes on from {event.record}, where {dollars(event.spent)} were spent{uncertain}"
+            time = f", in {seconds(event.seconds)} of work" if event.seconds else ""
+            return f"goes on from {event.record}, where {dollars(event.spent)} were spent{uncertain}{time}"
         case WentOn():
             return f"another attempt went on from here: {event.record}"
         case _:

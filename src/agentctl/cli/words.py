@@ -92,3 +92,22 @@ def _lines(words: list[str], width: int, indent: str) -> Iterator[str]:
         line, empty = line + ("" if empty else " ") + word, False
     if not empty:
         yield line
+
+
+def folded(text: str, width: int) -> list[str]:
+    """`text` in its own lines, blanks kept; a line that is too wide is folded at a blank, keeping its indent."""
+    return [piece for line in harmless(text).expandtabs().split("\n") for piece in _folds(line, width)]
+
+
+def _folds(line: str, width: int) -> Iterator[str]:
+    indent = " " * min(len(line) - len(line.lstrip(" ")), width // 2)
+    while columns(line) > width:
+        taken, end = 0, 0
+        while taken + _columns(line[end]) <= width:
+            taken += _columns(line[end])
+            end += 1
+        blank = line.rfind(" ", width // 3, end + 1)
+        end = blank if blank > len(indent) else max(end, len(indent) + 1)
+        yield line[:end].rstrip(" ")
+        line = indent + line[end:].lstrip(" ")
+    yield line

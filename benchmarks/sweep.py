@@ -1,0 +1,167 @@
+"""What killed runs left: found, and removed.
+
+Nothing that a living attempt uses is touched: a process is left behind when the owner that its label names is gone, a
+folder when nobody holds its lock. Nothing is touched that does not bear our marks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agentctl.agents.record import claimed
+from agentctl.base.errors import AgentctlError
+from agentctl.base.values import Frozen
+from agentctl.tools.sandbox import limits, procs
+from agentctl.tools.sandbox.label import left_behind
+
+from .scratch import ELSEWHERE, IN_USE, NOT_OURS, in_use, remove_abandoned, work_folder, work_folder_of
+
+DOCTOR = "agentctl-doctor"  # how records of `agentctl doctor` would be called, in the folder for temporary files
+_HALF_MADE = re.compile(r"outputs|\.aside|events\.jsonl|manifest\.json|\.manifest\.json\.\d+\.part")
+_PARTS = re.compile(r"\.aside|\.keeping\.part|\.(manifest|result|workspace|report)\.json\.\d+\.part")
+
+
+What: TypeAlias = Literal["process", "control group", "work folder", "half-made record", "rest in a record"]
+State: TypeAlias = Literal["left", "removed", "in use", "stays"]
+
+
+class Found(Frozen):
+    """One thing that a killed run left, or that is in use."""
+
+    what: What
+    name: str
+    state: State
+    why: str = ""  # it was left, or stays
+
+
+def sweep(deep: Iterable[Path], shallow: Iterable[Path] = (), *, remove: bool) -> list[Found]:
+    """What was left on this machine, in and below the folders `deep`, and in those `shallow`.
+
+    It is removed where `remove` says so.
+    """
+    found = [*_processes(remove), *_groups(remove)]
+    seen = set()
+    for top, whole in (*((top, True) for top in deep), *((top, False) for top in shallow)):
+        for place in _candidates(top, whole=whole):
+            if place.resolve() not in seen:
+                seen.add(place.resolve())
+                found += _in_place(place, remove)
+    for folder in sorted(Path(tempfile.gettempdir()).glob(f".{DOCTOR}-*.work")):
+        found += _work_folder(folder, remove)
+    return found
+
+
+def _candidates(top: Path, *, whole: bool) -> Iterator[Path]:
+    """Work folders, half-made records and records in `top`; also below it, where the `whole` of it is meant."""
+    for folder, names, files in os.walk(top):
+        if "manifest.json" in files and "events.jsonl" in files:
+            names.clear()  # what an agent left in it is its own
+            yield Path(folder)
+            continue
+        yield from (Path(folder, name) for name in sorted(names) if re.fullmatch(r"\..+\.(work|new)", name))
+        if not whole and Path(folder) == top:
+            yield from (Path(folder, name) for name in sorted(names) if Path(folder, name, "manifest.json").exists())
+        names[:] = [name for name in sorted(names) if whole and not name.startswith(".")]
+
+
+def _in_place(place: Path, remove: bool) -> Iterator[Found]:
+    if place.name.endswith(".work") and place.name.startswith("."):
+        yield from _work_folder(place, remove)
+    elif place.name.endswith(".new") and place.name.startswith("."):
+        yield from _half_made(place, remove)
+    else:
+        yield from _rests(place, remove)
+
+
+def _processes(remove: bool) -> list[Found]:
+    """Processes of sandboxes whose owner is gone."""
+    left = left_behind()
+    shown = {each.entry: procs.to_process(each.entry).command for each in left}
+    if remove and left:
+        procs.kill_all(lambda: [each.entry for each in left_behind()])
+    return [
+        Found(
+            what="process",
+            name=f"{each.entry.pid} {shown[each.entry]}",
+            state=("stays" if procs.same(each.entry) else "removed") if remove else "left",
+            why=f"its owner, process {each.owner}, is gone",
+        )
+        for each in left
+    ]
+
+
+def _groups(remove: bool) -> Iterator[Found]:
+    """Control groups whose owners were killed before they could remove them."""
+    for folder in limits.abandoned():
+        why = _gone(folder) if remove else ""
+        yield _told("control group", folder, remove, why)
+
+
+def _gone(group: Path) -> str:
+    """Remove a control group; why not, where processes are still in it after a while."""
+    deadline = time.monotonic() + 2
+    while True:
+        try:
+            group.rmdir()
+            return ""
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            if time.monotonic() > deadline:
+                return error.strerror or str(error)
+            time.sleep(0.02)
+
+
+def _work_folder(folder: Path, remove: bool) -> Iterator[Found]:
+    why = remove_abandoned(folder, remove=remove)
+    if why != NOT_OURS:
+        yield _told("work folder", folder, remove, why or "")
+
+
+def _half_made(folder: Path, remove: bool) -> Iterator[Found]:
+    """A record that was being made when its maker was killed. Its maker would hold the lock of the work folder."""
+    names = [path.name for path in folder.iterdir()]
+    if "outputs" not in names or not all(_HALF_MADE.fullmatch(name) for name in names):
+        return
+    record = folder.with_name(folder.name.removeprefix(".").removesuffix(".new"))
+    why = ""
+    if remove:
+        try:
+            with work_folder(record):
+                shutil.rmtree(folder)
+        except AgentctlError as error:
+            why = IN_USE if "at work" in error.problem else str(error)
+        except OSError as error:
+            why = error.strerror or str(error)
+    elif in_use(work_folder_of(record)):
+        why = IN_USE
+    yield _told("half-made record", folder, remove, why)
+
+
+def _rests(record: Path, remove: bool) -> Iterator[Found]:
+    """What a writer that was killed left in its record beside what belongs there."""
+    parts = [path.name for path in record.iterdir() if _PARTS.fullmatch(path.name)]
+    if not parts or in_use(record / "events.jsonl"):
+        return
+    if remove:
+        try:
+            with claimed(record):
+                for name in parts:
+                    (record / name).unlink(missing_ok=True)
+        except AgentctlError:  # somebody goes on from it just now
+            return
+    yield from (_told("rest in a record", record / name, remove, "") for name in sorted(parts))
+
+
+def _told(what: What, place: Path, remove: bool, why: str) -> Found:
+    state: State = (
+        "in use" if why.startswith((IN_USE, ELSEWHERE)) else "stays" if why else "removed" if remove else "left"
+    )
+    return Found(what=what, name=str(place), state=state, why=why)
