@@ -63,11 +63,11 @@ def compose(
 ) -> Prompt:
     """The prompt of `task` under the system text `system_part` (a file below prompts/), or `system_text` instead.
 
-    The agent is told of the sandbox: `network` is its policy, `apt` whether packages of the system can be installed.
-    `tools_text` describes the tools where a protocol tells of them in words.
+    The agent is told of the sandbox: `network` is its policy, `apt` whether packages of the system can be installed
+    where there is a network. `tools_text` describes the tools where a protocol tells of them in words.
     """
     level = f"levels/{task.benchmark}/{task.level}.md"
-    installs = read_part("installs/apt.md" if apt else "installs/home.md")
+    installs = "" if network == "none" else read_part("installs/apt.md" if apt else "installs/home.md")
     system = (system_text or read_part(system_part), installs, read_part(f"network/{network}.md"), tools_text)
     return Prompt(
         system="\n\n".join(filter(None, system)),

@@ -207,7 +207,15 @@ def test_a_notebook_is_shown_as_cells(place: Place) -> None:
     notebook = {"cells": cells, "metadata": {"kernelspec": {"name": "ir", "display_name": "R"}}}
     (place.folder / "a.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     text = place.ok("read_file", path="a.ipynb")
-    for piece in ("kernel R", "# Title\ntext", "In [7]", "fit()", "stderr\ncareful", "1 2", "image/svg+xml, 6 bytes"):
+    for piece in (
+        "kernel ir = R",
+        "# Title\ntext",
+        "In [7]",
+        "fit()",
+        "stderr\ncareful",
+        "1 2",
+        "image/svg+xml, 6 bytes",
+    ):
         assert piece in text
     assert "--- error\nE: v" in text
     page = place.ok("read_file", path="a.ipynb", offset=2, limit=3)

@@ -29,8 +29,8 @@ def notebook_text(data: bytes) -> str:
         raise NotANotebook(f"{error}" if isinstance(error, ValueError) else "nested too deeply") from None
     cells = _cells(notebook)
     kernel = _member(_member(notebook, "metadata"), "kernelspec")
-    name = _member(kernel, "display_name") or _member(kernel, "name")
-    head = f"Notebook of {len(cells)} cells" + (f", kernel {name}" if isinstance(name, str) else "")
+    names = [name for key in ("name", "display_name") if isinstance(name := _member(kernel, key), str) and name]
+    head = f"Notebook of {len(cells)} cells" + (f", kernel {' = '.join(names)}" if names else "")
     return clean("\n".join([head, *(line for number, cell in enumerate(cells, 1) for line in _cell(number, cell))]))
 
 

@@ -50,8 +50,8 @@ class Shell:
     @property
     def description(self) -> str:
         return (
-            "Run a command in a bash shell. You get its output, stderr included, and then the exit status where that "
-            f"is not 0, where there is no output, and where it took more than {SLOW_SECONDS:g} seconds. The shell "
+            "Run a command in a bash shell. You get its output, stderr included, and then its exit status and time "
+            f"where that is not 0, where there is no output, or where it took more than {SLOW_SECONDS:g} s. The shell "
             "persists: working directory, variables and functions stay from one call to the next. Standard input is "
             "empty and nobody answers questions, so use options such as -y or -m. A command is stopped after "
             f"{self._seconds:g} seconds unless `timeout` says otherwise (at most {self._longest:g}). Of an output "
