@@ -29,6 +29,9 @@ from agentctl.tools.sandbox.protocol import Sandbox
 DEBIAN = "http://deb.debian.org/debian/dists/stable/InRelease"
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root: only root may show a system that can be changed")
+may_mount = pytest.mark.skipif(
+    subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0, reason="needs mounts"
+)
 with_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="needs apt-get")
 
 
@@ -138,6 +141,20 @@ def test_another_sandbox_sees_nothing_of_it(open_box: Callable[..., Sandbox]) ->
     assert text(other, "tail -n1 /etc/services") != "y"
     one.close()
     assert host_state() == before
+
+
+@as_root
+@with_apt
+def test_settings_of_the_host_for_apt(box: Sandbox) -> None:
+    """Its proxy, which can't be reached from inside, is not asked for; no question is."""
+    named = 'Acquire::http::Proxy "http://proxy.example:3128"; APT::Get::Assume-Yes "false";'
+    set_up = 'printf %s "$1" >/etc/apt/apt.conf.d/proxy.conf; http_proxy=http://127.0.0.1:9 apt-get update 2>&1; true'
+    if not list(Path("/etc/apt").glob("sources.list*")):
+        pytest.skip("needs a source of packages")
+    said = text(box, set_up, named, timeout=60)
+    assert "proxy.example" not in said
+    assert "127.0.0.1" in said
+    assert 'Assume-Yes "true"' in text(box, "apt-config dump")
 
 
 # --- Python and R ---
@@ -275,6 +292,7 @@ def opened_elsewhere(base: Path, *prefix: str, python: str = sys.executable, **m
 
 
 @as_root
+@may_mount
 def test_where_no_overlay_can_be_the_system_is_read_only(tmp_path: Path) -> None:
     """As in most containers, whose own root is an overlay: none can stand on it."""
     for name in ("lower", "upper", "work", "top"):
@@ -285,6 +303,7 @@ def test_where_no_overlay_can_be_the_system_is_read_only(tmp_path: Path) -> None
 
 
 @as_root
+@may_mount
 def test_what_is_mounted_below_usr_is_seen(tmp_path: Path) -> None:
     """As drivers are, in containers with a GPU."""
     (tmp_path / "driver").write_text("driver\n")

@@ -17,7 +17,7 @@ from agentctl.agents.manifest import read_result
 from agentctl.agents.reading import RecordReader
 from agentctl.benchmarks.runner import run
 from agentctl.tools.sandbox.inventory import Search, installed
-from agentctl.tools.sandbox.protocol import EnvironmentLock, Sandbox, SandboxError
+from agentctl.tools.sandbox.protocol import EnvironmentLock, Sandbox, SandboxError, SandboxSpec
 from agentctl.tools.sandbox.system import HOST, dpkg_status
 
 pytest_plugins = ("sandbox_fixtures",)
@@ -146,7 +146,9 @@ def test_a_record_holds_it(broken: bool, tmp_path: Path) -> None:
     made = bash("mkdir -p v/lib/python3.11/site-packages/six-1.16.0.dist-info")
     breaks = bash("rm -f /usr/bin/python3; ln -s /bin/false /usr/bin/python3")
     with Provider([made, *([breaks] if broken else []), report(), FINISH]) as provider:
-        record = run(spec(tmp_path / "r", provider.url), environment=dict(os.environ)).record
+        attempt = spec(tmp_path / "r", provider.url)
+        attempt = attempt.model_copy(update={"sandbox": SandboxSpec(network="registries")})
+        record = run(attempt, environment=dict(os.environ)).record
     reader, result = RecordReader(record), read_result(record)
     assert result is not None
     assert result.end == "finished"

@@ -99,7 +99,7 @@ class BubblewrapSandbox(HostFolders):
             )
         self._prepare()
         try:
-            # What must be changed to install with apt, only real root may show so; not in every container, though.
+            # Only real root may show a system that can be changed, and not in every container: else it is read-only.
             if os.getuid() != 0 or not self._started(self._program, writable=True):
                 self._started(self._program, writable=False)
             if self._gate:

@@ -26,6 +26,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import sys
 import termios
 from typing import Any
@@ -126,7 +127,7 @@ class Init:
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
         for target, fd in enumerate(streams):
-            os.dup2(fd, target)
+            os.dup2(nothing_inside(fd) if is_nothing(fd) else fd, target)
         if os.isatty(0):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         # Only now under the limits: we ourselves stay outside, so that a sandbox that is full can still be mended.
@@ -171,6 +172,17 @@ class Init:
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process, signal.SIGKILL)
+
+
+def is_nothing(fd: int) -> bool:
+    """Whether it is /dev/null."""
+    status = os.fstat(fd)
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)
+
+
+def nothing_inside(fd: int) -> int:
+    """The same /dev/null as seen inside: through the owner's, its rights could be changed for the whole machine."""
+    return os.open(os.devnull, fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE)
 
 
 def hand_out_door(owner: int, port: int) -> None:

@@ -25,7 +25,9 @@ FOLDERS = (
 )
 # Installing never asks, waits for no disk (all is thrown away), starts no service, and draws no bars.
 SETTINGS = {
-    "etc/apt/apt.conf.d/99agentctl": 'APT::Get::Assume-Yes "true";\nDpkg::Use-Pty "0";\nquiet "1";\n',
+    # A proxy of the host's can't be reached: what the environment names counts. Read after all others of its folder.
+    "etc/apt/apt.conf.d/zz-agentctl": 'APT::Get::Assume-Yes "true";\nDpkg::Use-Pty "0";\nquiet "1";\n'
+    "#clear Acquire::http::Proxy;\n#clear Acquire::https::Proxy;\n#clear Acquire::http::Proxy-Auto-Detect;\n",
     "etc/dpkg/dpkg.cfg.d/agentctl": "force-confdef\nforce-confold\nforce-unsafe-io\n",
     "usr/sbin/policy-rc.d": "#!/bin/sh\nexit 101\n",
 }

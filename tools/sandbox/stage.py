@@ -25,6 +25,8 @@ import sys
 NO_OVERLAY = 97  # exit status where this machine does not allow it: then a system that can't be changed is shown
 IDS = 65536  # users and groups: as many as a system's own accounts may use
 
+DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero")  # that bwrap shows
+
 NEW_MOUNTS, NEW_USERS = 0x20000, 0x10000000
 READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
 
@@ -70,8 +72,8 @@ def copied(source: str, place: str) -> None:
 
 
 def overlay(number: int, place: str, lower: str, copies: list[str], points: list[str]) -> None:
-    """Mount one, from inside its folder: options of an overlay can't hold every path. What is mounted below `lower`
-    (drivers, in containers with a GPU) is not part of an overlay: shown again, read-only."""
+    """Mount one, from inside its folder: options of an overlay can't hold every path. `points` are where the host has
+    mounts."""
     if lower:
         mount(lower, f"lower/{number}", flags=BIND)
     else:  # in memory: fifty times faster than on a disk, and the agent can't write to it
@@ -84,11 +86,18 @@ def overlay(number: int, place: str, lower: str, copies: list[str], points: list
         mount("overlay", place, "overlay", options=f"{folders},volatile")  # thrown away: need not be brought to disk
     except OSError:  # a kernel before 5.10
         mount("overlay", place, "overlay", options=folders)
+    if lower:
+        show_mounts(lower, place, points)
+
+
+def show_mounts(lower: str, place: str, points: list[str]) -> None:
+    """Show what is mounted below `lower` (drivers, in a container with a GPU) at `place` too, read-only: an overlay
+    does not hold it. Not the kernel's own of a given system, which stay the host's."""
     for point in points:
-        if lower and point.startswith(f"{lower}/"):
-            shown = place + point[len(lower) :]
-            mount(point, shown, flags=BIND)
-            mount(point, shown, flags=BIND | REMOUNT | READ_ONLY)
+        inner = point[len(lower) :]
+        if point.startswith(f"{lower}/") and not inner.startswith(("/proc", "/sys", "/dev")):
+            mount(point, place + inner, flags=BIND)
+            mount("none", place + inner, flags=BIND | REMOUNT | READ_ONLY)
 
 
 def enter_user_namespace() -> None:
@@ -124,6 +133,9 @@ def main() -> None:
         call("unshare", NEW_MOUNTS)
         mount("none", "/", flags=RECURSIVE | PRIVATE)
         os.chdir(folder)
+        for device in filter(os.path.exists, DEVICES):  # can be written as ever, but their owner and rights stay
+            mount(device, device, flags=BIND)
+            mount("none", device, flags=BIND | REMOUNT | READ_ONLY)
         umask = os.umask(0o022)
         for number, (place, lower, copies) in enumerate(json.loads(overlays)):
             overlay(number, place, lower, copies, points)

@@ -126,9 +126,19 @@ def _sandbox(kind: Literal["bubblewrap", "local"]) -> Iterator[Check]:
                     state="ok" if ok else "note",
                     told=found if ok else "no python3 with pip inside: apt-get install python3-pip",
                 )
+                yield _apt(sandbox)
                 yield from _recorded(sandbox)
         finally:
             sandbox.close()
+
+
+def _apt(sandbox: Sandbox) -> Check:
+    """Whether an agent can install packages of the system."""
+    if sandbox.fingerprint().apt:
+        return Check(name="apt inside", state="ok", told="works, on a layer that is thrown away")
+    why = "needs root" if os.getuid() != 0 else "there is none here" if sandbox.system_writable else "no overlay here"
+    told = f"not available ({why}); pip, venv, conda and R install into the agent's home"
+    return Check(name="apt inside", state="note", told=told)
 
 
 def _recorded(sandbox: Sandbox) -> Iterator[Check]:
