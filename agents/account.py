@@ -9,7 +9,7 @@ from .manifest import PriceRecord, Spend, read_manifest
 from .models.cache import markers_of
 from .models.capabilities import check_can
 from .models.gateway import DEFAULT_WINDOW, Gateway, Route, check_priced
-from .models.journal import Carried, Journal
+from .models.journal import EarlierBooks, Journal
 from .models.make import LOCAL_ROUTES, is_near
 from .models.protocol import ModelClient
 from .price_overrides import price_table
@@ -25,7 +25,7 @@ class Account:
     SetupError where the model's price is not known, InputError where it can't be what it is asked to be.
     """
 
-    def __init__(self, spec: AttemptSpec, client: ModelClient, carried: Carried, cancel: Cancel) -> None:
+    def __init__(self, spec: AttemptSpec, client: ModelClient, carried: EarlierBooks, cancel: Cancel) -> None:
         files = [spec.prices.file] if spec.prices.file else []
         table = price_table(flags=spec.prices.lines, files=files)
         price = _price(spec, client, table)

@@ -11,11 +11,10 @@ from agentctl.base.errors import InputError
 from agentctl.base.jsonio import digest
 from agentctl.base.messages import Message, Result, Role
 
-from .events import Carried as CarriedEvent
-from .events import Event, Failed, MessageAdded, MoneyNoted, Ran, Replied, Requested, ToolsOffered, decode
+from .events import Carried, Event, Failed, MessageAdded, MoneyNoted, Ran, Replied, Requested, ToolsOffered, decode
 from .manifest import Manifest, read_manifest, read_result
 from .models.body import request_body
-from .models.journal import Carried, Noted, ReplyCame, RequestSent, SendFailed, carried
+from .models.journal import EarlierBooks, Noted, ReplyCame, RequestSent, SendFailed, carried
 from .models.wire import encode, encode_tool
 
 
@@ -92,10 +91,10 @@ class RecordReader:
             if isinstance(part, Result)
         }
 
-    def books(self) -> Carried:
+    def books(self) -> EarlierBooks:
         """What this attempt has spent, with all that it carried from records before it."""
         ours: list[RequestSent | ReplyCame | SendFailed | Noted] = []
-        before = Carried()
+        before = EarlierBooks()
         for event in self.events:
             match event:
                 case Requested(sent=each):
@@ -106,12 +105,12 @@ class RecordReader:
                     ours.append(each_failure)
                 case MoneyNoted(noted=each_note):
                     ours.append(each_note)
-                case CarriedEvent():
-                    before = Carried(event.spent, event.uncertain, event.sends)
+                case Carried():
+                    before = EarlierBooks(event.spent, event.uncertain, event.sends)
                 case _:
                     pass
         own = carried(ours)
-        return Carried(own.spent + before.spent, own.uncertain + before.uncertain, max(own.sends, before.sends))
+        return EarlierBooks(own.spent + before.spent, own.uncertain + before.uncertain, max(own.sends, before.sends))
 
     @property
     def work_seconds(self) -> float:
@@ -122,7 +121,7 @@ class RecordReader:
         before, began, waited = 0.0, 0.0, 0.0
         for event in self.events:
             match event:
-                case CarriedEvent():
+                case Carried():
                     before, began = event.seconds, self.events[-1].at  # what was said is said again first: no work
                 case Requested() if before or began:
                     began = min(began, event.at)

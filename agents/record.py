@@ -36,6 +36,7 @@ from .models.journal import Noted, ReplyCame, RequestSent, SendFailed
 from .models.protocol import RawReply
 from .secrets import Secrets
 
+ASIDE = ".aside"  # the file that keeps space
 _ASIDE = 1 << 20  # bytes kept for the lines of a reply that was paid for, the end, and the result
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -121,7 +122,7 @@ class Record:
             if self._full:
                 raise self._no_room(error) from None
             self._full = True
-            (self.folder / ".aside").unlink(missing_ok=True)
+            (self.folder / ASIDE).unlink(missing_ok=True)
             self._append(line)
 
     def _put(self, line: bytes) -> None:
@@ -156,7 +157,7 @@ class Record:
         path = self.folder / "result.json"
         if path.exists():
             raise AgentctlError("this record has a result already", file=path)
-        (self.folder / ".aside").unlink(missing_ok=True)
+        (self.folder / ASIDE).unlink(missing_ok=True)
         self._cut_outputs()
         try:
             write_atomically(path, self._secrets.cut_line(result))
@@ -176,7 +177,7 @@ class Record:
 
     def close(self) -> None:
         """Let go of the file. The record stays as it is."""
-        (self.folder / ".aside").unlink(missing_ok=True)
+        (self.folder / ASIDE).unlink(missing_ok=True)
         os.close(self._events)
 
     def discard(self) -> None:
@@ -221,7 +222,7 @@ def claimed(folder: Path) -> Iterator[Callable[[Event], None]]:
     try:
         if not _lock(events):
             raise InputError("an attempt is at work on it", file=folder, remedy="wait for its end")
-        (folder / ".aside").unlink(missing_ok=True)  # a kill leaves it
+        (folder / ASIDE).unlink(missing_ok=True)  # a kill leaves it
 
         def add(event: Event) -> None:
             before, line_feed, _ = path.read_bytes().rpartition(b"\n")
@@ -243,7 +244,7 @@ def _lock(events: int) -> bool:
 
 
 def _set_aside(folder: Path) -> None:
-    aside = os.open(folder / ".aside", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    aside = os.open(folder / ASIDE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(aside, 0, _ASIDE)
     finally:

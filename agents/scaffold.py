@@ -13,6 +13,8 @@ from agentctl.base.errors import InputError
 from agentctl.base.jsonio import canonical, digest
 from agentctl.base.values import Frozen
 
+SCAFFOLD_FILES = frozenset({".yaml", ".yml"})
+
 
 class Scaffold(Frozen):
     """One scaffold. Two that differ in any field are two scaffolds."""
@@ -44,7 +46,7 @@ def load_scaffold(name: str) -> Scaffold:
     """The scaffold shipped as `name`, or the one in the YAML file of that path. InputError names file and field."""
     shipped = files(__package__).joinpath("scaffolds")
     path = Path(name)
-    if path.suffix in {".yaml", ".yml"}:
+    if path.suffix in SCAFFOLD_FILES:
         if not path.is_file():
             raise InputError("no such scaffold file", file=name)
         text = _text(path)

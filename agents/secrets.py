@@ -27,6 +27,8 @@ class Secrets:
         found = {value: name for name, value in environment.items() if says_secret(name) and len(value) >= _LEAST}
         # The longest first: one secret may hold another.
         self._texts = [(value, f"[{found[value]} cut]") for value in sorted(found, key=len, reverse=True)]
+        self._marks = {os.fsencode(value): mark.encode() for value, mark in self._texts}
+        self._any = re.compile(b"|".join(map(re.escape, self._marks)))
         # In a line of JSON a plain word may be one of ours (an end reason, a status): it is cut in texts alone.
         self._bytes = [
             (json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "replace"), mark.encode())
@@ -43,20 +45,31 @@ class Secrets:
 
     def cut_bytes(self, data: bytes) -> bytes:
         """The same for a program's output."""
-        for value, mark in self._texts:
-            data = data.replace(value.encode("utf-8", "surrogateescape"), mark.encode())
-        return data
+        return b"".join(self.cut_pieces([data]))
 
     def cut_pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The same for what comes in pieces, a secret that lies across two of them included."""
-        overlap = max((len(os.fsencode(value)) for value, _ in self._texts), default=1) - 1
+        """The same for what comes in pieces, wherever a secret is cut by their ends."""
+        overlap = max(map(len, self._marks), default=1) - 1
         rest = b""
         for piece in pieces:
-            rest = self.cut_bytes(rest + piece)
-            done = max(0, len(rest) - overlap)
-            yield rest[:done]
+            rest += piece
+            # What begins later may be the beginning of a longer secret, whose end is still to come.
+            cut, done = self._cut_before(rest, max(0, len(rest) - overlap))
+            yield cut
             rest = rest[done:]
-        yield rest
+        yield self._cut_before(rest, len(rest))[0]
+
+    def _cut_before(self, data: bytes, end: int) -> tuple[bytes, int]:
+        """`data` without the secrets that begin before `end`, up to there or behind the last of them; and where."""
+        kept: list[bytes] = []
+        done = 0
+        if any(value in data for value in self._marks):  # much faster than the search, and mostly false
+            for found in self._any.finditer(data):
+                if found.start() >= end:
+                    break
+                kept += [data[done : found.start()], self._marks[found[0]]]
+                done = found.end()
+        return b"".join([*kept, data[done:end]]), max(done, end)
 
     def cut_line(self, line: bytes) -> bytes:
         """The same for a line of JSON."""

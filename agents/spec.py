@@ -22,7 +22,7 @@ Keep: TypeAlias = Literal["answers", "changes", "all"]
 class Limits(Frozen):
     """Where an attempt ends whatever the agent wants."""
 
-    cost_usd: Usd = Field(default=Decimal(4), gt=0)
+    cost_usd: Usd = Field(default=Decimal(4), gt=0, le=1_000_000)
     steps: int = Field(default=200, ge=1)
     seconds: float = Field(default=7200, gt=0)  # of work: time spent waiting to send again is not counted
     command_seconds: float = Field(default=600, gt=0)  # of a shell command that asks for no other limit

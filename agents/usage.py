@@ -104,7 +104,7 @@ def _joined(prompt: Usage, output: Usage) -> Usage:
 _TOO_MANY = 10**12  # tokens; no provider's count
 
 
-def _count(value: object) -> int | None:
+def as_count(value: object) -> int | None:
     """`value` as a number of tokens, or None if it is none. Counts come as strings and floats too."""
     if type(value) is int:  # nearly always, and not worth a Decimal
         return value if 0 <= value < _TOO_MANY else None
@@ -119,7 +119,7 @@ def _count(value: object) -> int | None:
 
 def _first(raw: _Raw, *names: str) -> int | None:
     """The first of `names` that holds a count."""
-    return next((count for name in names if (count := _count(raw.get(name))) is not None), None)
+    return next((count for name in names if (count := as_count(raw.get(name))) is not None), None)
 
 
 def _largest(*counts: int | None) -> int:

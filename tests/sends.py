@@ -39,7 +39,6 @@ def a_request(
     text: str = "hi",
     messages: Sequence[Message] = (),
     timeout: float = 5.0,
-    stall: float = 300.0,
     marked: tuple[int, ...] = (),
     **model: Any,
 ) -> WireRequest:
@@ -47,7 +46,7 @@ def a_request(
     said = messages or (Message(role=Role.USER, parts=(Text(text=text),)),)
     encoded = [encode(message, n, images=lambda ref: b"") for n, message in enumerate(said, 1)]
     body = request_body(spec, encoded, [TOOL], spec.output_limit)
-    return WireRequest("main", spec, encoded, [TOOL], spec.output_limit, body, timeout, stall, marked)
+    return WireRequest("main", spec, encoded, [TOOL], spec.output_limit, body, timeout, marked)
 
 
 def send_directly(url: str, request: WireRequest | None = None, cancel: Cancel | None = None) -> RawReply:

@@ -7,7 +7,9 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,12 @@ from loopback import Half, Hang, Loopback, Trickle, completion
 from sends import KEY, a_request, no_proxy
 from sends import send_directly as send
 
+from agentctl.agents.models import endpoint
 from agentctl.agents.models.direct import DirectClient
-from agentctl.agents.models.protocol import Fault, ProviderError
+from agentctl.agents.models.make import make_client
+from agentctl.agents.models.protocol import Fault, ModelSpec, ProviderError
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import Cancelled, SetupError
+from agentctl.base.errors import Cancelled, InputError
 from agentctl.base.messages import Text
 
 __all__ = ["no_proxy"]
@@ -37,9 +41,22 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
         assert "proxy-authorization" not in proxy.received[1].headers
 
 
+def test_keys_and_the_proxy_come_from_the_same_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with Loopback([completion("hello")] * 3) as proxy:
+        ours = {"OPENAI_API_KEY": KEY, "HTTP_PROXY": f"127.0.0.1:{proxy.port}", "no_proxy": ".corp, 127.0.0.1:80"}
+        for base in ("http://models.invalid/v1", proxy.url):
+            client = make_client(ModelSpec(name="m", api_base=base), ours)
+            client.send(a_request(), Cancel())
+            assert proxy.received[-1].path == f"{base}/chat/completions"
+            assert proxy.received[-1].headers["authorization"] == f"Bearer {KEY}"
+        make_client(ModelSpec(name="m", api_base=proxy.url), {"OPENAI_API_KEY": KEY}).send(a_request(), Cancel())
+        assert proxy.received[-1].path == "/v1/chat/completions"
+
+
 def test_a_proxy_of_another_kind_is_refused_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "socks5://127.0.0.1:1080")
-    with pytest.raises(SetupError, match="socks5"):
+    with pytest.raises(InputError, match="socks5"):
         DirectClient("https://models.invalid/v1")
 
 
@@ -92,6 +109,82 @@ def test_a_certificate_that_is_not_trusted_ends_it(tls: ssl.SSLContext) -> None:
             send(server.url)
         assert (caught.value.fault, caught.value.lost) == (Fault.REJECTED, False)
         assert server.received == []
+
+
+@contextmanager
+def serving(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A port where `serve` gets each connection; closed at the end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        with suppress(OSError):
+            while True:
+                with listener.accept()[0] as connection:
+                    serve(connection)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def read_request(connection: socket.socket) -> None:
+    """Read one request, to the end of its body."""
+    with connection.makefile("rb") as file:
+        length = 0
+        while (line := file.readline()) not in (b"\r\n", b""):
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        file.read(length)
+
+
+@pytest.mark.parametrize("record", [b"\x17\x03\x03\x00\x20" + bytes(32), b"no TLS at all"])
+def test_what_breaks_in_tls_after_the_request_was_sent_is_lost(
+    record: bytes, monkeypatch: pytest.MonkeyPatch, certificate: Path, tls: ssl.SSLContext
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+    def serve(connection: socket.socket) -> None:
+        secure = tls.wrap_socket(connection, server_side=True)
+        read_request(secure)
+        with socket.socket(fileno=secure.detach()) as bare:
+            bare.sendall(record)
+
+    with serving(serve) as port, pytest.raises(ProviderError) as caught:
+        send(f"https://127.0.0.1:{port}/v1")
+    assert (caught.value.fault, caught.value.lost) == (Fault.TRANSIENT, True)
+
+
+def test_what_breaks_before_it_is_sent_is_not_lost() -> None:
+    with serving(lambda connection: connection.sendall(b"no TLS at all")) as port, pytest.raises(ProviderError) as told:
+        send(f"https://127.0.0.1:{port}/v1")
+    assert (told.value.fault, told.value.lost) == (Fault.TRANSIENT, False)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ProviderError) as told:
+        send(f"https://127.0.0.1:{silent.getsockname()[1]}/v1", a_request(timeout=0.3))
+    assert (told.value.fault, told.value.lost) == (Fault.TRANSIENT, False)
+
+
+def test_a_long_request_may_take_longer_than_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "CONNECT_SECONDS", 0.3)
+    answer = completion("hello").data()
+
+    def serve(connection: socket.socket) -> None:
+        time.sleep(1.0)
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(answer), answer))
+
+    with serving(serve) as port:
+        reply = send(f"http://127.0.0.1:{port}/v1", a_request(text="y" * 30_000_000, timeout=20.0, stream=False))
+    assert reply.parts == (Text(text="hello"),)
+
+
+def test_a_body_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "LARGEST_BODY", 1000)
+    with Loopback([completion("x" * 2000)]) as server, pytest.raises(ProviderError, match="1,000 bytes") as caught:
+        send(server.url, a_request(stream=False))
+    assert caught.value.lost
 
 
 @pytest.fixture

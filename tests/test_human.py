@@ -84,6 +84,23 @@ def test_what_is_typed_makes_a_reply(lines: list[str], text: str, call: tuple[st
     assert reply.usage is None
 
 
+@pytest.mark.parametrize(
+    ("next_line", "text", "called"),
+    [
+        ('bash {"command": "ls"}', "first", True),
+        ("I mean", "first\nI mean", False),
+        ("?", "first", False),
+        ("", "first", False),
+    ],
+)
+def test_a_line_with_bad_arguments_counts_as_not_typed(next_line: str, text: str, called: bool) -> None:
+    typist = Typist(["first", 'bash {"command": }', next_line, ""])
+    reply = HumanClient(typist).send(a_request(), Cancel())
+    assert [part.text for part in reply.parts if isinstance(part, Text)] == [text]
+    assert bool(reply.calls) == called
+    assert ("not sent" in dict(typist.shown)) and (next_line != "?" or typist.shown[-1][0] == "how to answer")
+
+
 def test_where_calls_go_as_text_they_are_written_so() -> None:
     for line, call in (("!ls", {"name": "bash", "arguments": {"command": "ls"}}), ("finish", {"name": "finish"})):
         reply = answer("So:", line, tools=[])

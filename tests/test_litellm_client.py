@@ -16,8 +16,10 @@ import sends
 from loopback import Answer, Half, Hang, Loopback, Reset, Step, completion, failure
 from sends import CHAT, CLAUDE, KEY, TOOL, a_request, no_proxy
 
-from agentctl.agents.models.litellm_client import LitellmClient, load
+from agentctl.agents.models import litellm_faults
+from agentctl.agents.models.litellm_client import LitellmClient, _trees, load
 from agentctl.agents.models.protocol import Fault, FinishReason, ProviderError
+from agentctl.agents.models.stream import receive
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled
 from agentctl.base.messages import Call, Message, Opaque, Result, Role, Text
@@ -210,3 +212,21 @@ def test_a_stop_is_honoured_while_waiting() -> None:
         with pytest.raises(Cancelled, match="enough"):
             LitellmClient(key=KEY).send(a_request("openai/gpt-4o", server.url, timeout=1.0), cancel)
         assert time.monotonic() - began < 0.7
+
+
+def test_what_can_not_be_read_of_a_stream_is_lost() -> None:
+    with pytest.raises(ProviderError, match="switch streaming off") as caught:
+        receive(_trees([object()]), Cancel(), provider="p", failure=litellm_faults.failure)
+    assert caught.value.lost
+
+
+@pytest.mark.parametrize("wrapper", [None, type("W", (), {"__init__": lambda self, completion_stream: None})])
+def test_a_litellm_that_streams_otherwise_is_told_before_anything_is_sent(
+    wrapper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load(), "CustomStreamWrapper", wrapper)
+    with Loopback([completion("hello")] * 2) as server:
+        with pytest.raises(ProviderError, match="stream=false") as caught:
+            LitellmClient(key=KEY).send(a_request(base=server.url), Cancel())
+        assert (caught.value.fault, caught.value.lost, server.received) == (Fault.REJECTED, False, [])
+        assert LitellmClient(key=KEY).send(a_request(base=server.url, stream=False), Cancel()).parts

@@ -10,7 +10,7 @@ import pytest
 from agentctl.agents.account import Account
 from agentctl.agents.models.capabilities import check_asked, check_can
 from agentctl.agents.models.human import HumanClient
-from agentctl.agents.models.journal import Carried
+from agentctl.agents.models.journal import EarlierBooks
 from agentctl.agents.models.keys import KeyFound, present_keys
 from agentctl.agents.models.litellm_client import check_parameters
 from agentctl.agents.models.make import make_client
@@ -41,7 +41,7 @@ def spec(name: str, *, scaffold: str = "plain", prices: Prices | None = None, **
 
 def account(name: str, **more: Any) -> Account:
     whole = spec(name, **more)
-    return Account(whole, make_client(whole.model, ALL), Carried(), Cancel())
+    return Account(whole, make_client(whole.model, ALL), EarlierBooks(), Cancel())
 
 
 # Parameters
@@ -57,6 +57,30 @@ def account(name: str, **more: Any) -> Account:
         ({"extra": {"n": 5}}, "model.extra.n", "cap"),
         ({"extra": {"max_tokens": 5}}, "model.extra.max_tokens", "output_limit"),
         ({"extra": {"mock_response": "hi"}}, "model.extra.mock_response", "agentctl"),
+        *(
+            ({"extra": {name: value}}, f"model.extra.{name}", "cap")
+            for name, value in {
+                "extra_body": {"n": 8, "max_tokens": 99_999},
+                "candidate_count": 8,
+                "best_of": 8,
+                "maxOutputTokens": 99_999,
+                "max_output_tokens": 99_999,
+                "max_new_tokens": 99_999,
+                "num_predict": 99_999,
+                "options": {"num_predict": 99_999},
+                "generationConfig": {"candidateCount": 8},
+                "modalities": ["audio"],
+                "audio": {"voice": "alloy"},
+                "plugins": [{"id": "web"}],
+                "search_parameters": {"mode": "on"},
+                "models": ["openai/gpt-5-pro"],
+                "functions": [],
+                "system": "another prompt",
+                "extra_headers": {"anthropic-beta": "context-1m"},
+                "optional_params": {"n": 8},
+                "never-heard-of": 1,
+            }.items()
+        ),
         ({"extra": {"model": "another"}}, "model.extra.model", "model.name"),
     ],
 )
@@ -74,7 +98,7 @@ def test_what_can_not_be_asked_for_is_refused(model: dict[str, Any], field: str,
         {"thinking_budget": 2_000},
         {"effort": "high"},
         {"cache": "1h"},
-        {"extra": {"top_k": 5}},
+        {"extra": {"top_k": 5, "stop": ["END"], "reasoning": {"max_tokens": 2_000}}},
         {"extra": {"chat_template_kwargs": {"enable_thinking": False}}, "api_base": NEAR},
     ],
 )
@@ -166,11 +190,11 @@ def test_service_markers_and_limits_reach_the_gateway() -> None:
 def test_a_server_of_ones_own_wants_no_key_and_one_word_about_its_price(name: str, more: dict[str, Any]) -> None:
     asked = spec(name, **more)
     with pytest.raises(SetupError) as caught:
-        Account(asked, make_client(asked.model, {}), Carried(), Cancel())
+        Account(asked, make_client(asked.model, {}), EarlierBooks(), Cancel())
     typed = f"--price '{name}=free'"
     assert typed in str(caught.value)
     free = spec(name, prices=Prices(lines=(f"{name}=free",)), **more)
-    assert Account(free, make_client(free.model, {}), Carried(), Cancel()).prices.schedules == {}
+    assert Account(free, make_client(free.model, {}), EarlierBooks(), Cancel()).prices.schedules == {}
 
 
 def test_a_price_is_asked_for_elsewhere_too() -> None:

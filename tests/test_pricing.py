@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -232,12 +231,10 @@ def test_the_bundled_table_is_read_without_litellm() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_one_entry_is_found_fast_and_as_a_whole_parse_finds_it() -> None:
+def test_one_entry_is_found_as_a_whole_parse_finds_it() -> None:
     entries = Entries.bundled()
-    began = time.process_time()
     found = entries.get("claude-sonnet-4-6")
-    entries.get("there/is/no-such-model")
-    assert time.process_time() - began < 0.03
+    assert entries.get("there/is/no-such-model") is None
     other_layout = Entries(
         json.dumps({name: entries.get(name) for name in ("claude-sonnet-4-6",)}, default=str).encode(), "", ""
     )

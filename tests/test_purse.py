@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from agentctl.agents.books import Charge
-from agentctl.agents.models.journal import Carried, Noted, ReplyCame, RequestSent, SendFailed, carried, ranges
+from agentctl.agents.models.journal import EarlierBooks, Noted, ReplyCame, RequestSent, SendFailed, carried, ranges
 from agentctl.agents.models.protocol import Fault, FinishReason
 from agentctl.agents.pricing import Cost
 from agentctl.agents.purse import CapReached, Purse, Quote, smallest_cap
@@ -206,8 +206,8 @@ def test_a_journal_gives_the_books_to_go_on_from() -> None:
         sent(5, "16"),
         came(5, None),
     ]
-    assert carried(events) == Carried(spent=D("0.4"), uncertain=D(12), sends=5)
-    assert carried([]) == Carried()
+    assert carried(events) == EarlierBooks(spent=D("0.4"), uncertain=D(12), sends=5)
+    assert carried([]) == EarlierBooks()
 
 
 def test_message_numbers_are_kept_as_ranges() -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from agentctl.agents.models.bound import IMAGE_TOKENS, MESSAGE_TOKENS, REQUEST_TOKENS, TOOL_TOKENS
 from agentctl.agents.models.gateway import LEAST_USEFUL_OUTPUT, Gateway, ModelFailed, Route
-from agentctl.agents.models.journal import Carried, Noted, ReplyCame, RequestSent, SendFailed, carried
+from agentctl.agents.models.journal import EarlierBooks, Noted, ReplyCame, RequestSent, SendFailed, carried
 from agentctl.agents.models.protocol import (
     EncodedMessage,
     EncodedTool,
@@ -262,7 +262,6 @@ class Provider:
             calls=(call,),
             finish=FinishReason.TOOL_CALLS,
             usage=usage,
-            dialect=dialect,  # type: ignore[arg-type]
         )
 
 
@@ -363,7 +362,7 @@ class Run:
             except ModelFailed:
                 return purse
 
-    def _gateway(self, purse: Purse, books: Carried) -> Gateway:
+    def _gateway(self, purse: Purse, books: EarlierBooks) -> Gateway:
         route = Route(self.spec, self.provider, self.price, service=self.service, markers=self.markers, reasoning=True)
         return Gateway(
             {"main": route},

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from base64 import b64encode
 from decimal import Decimal
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,7 @@ from agentctl.agents.record import Record, RecordFull
 from agentctl.agents.secrets import Secrets
 from agentctl.agents.transcript import Transcript
 from agentctl.base.errors import InputError
-from agentctl.base.messages import Call, Message, Opaque, Result, Role, Status, Text
+from agentctl.base.messages import Call, ImageRef, Message, Opaque, Result, Role, Status, Text
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=60)  # lone surrogates too
 
@@ -172,6 +175,37 @@ def test_secrets_are_cut_by_name_and_value(tmp_path: Path) -> None:
         assert b"CANARY" not in data
         assert b"canary-two" not in data
         assert b"[OPENAI_API_KEY cut] and [MY_TOKEN cut] in /usr/bin, short" in data
+
+
+SHORT, LONG = "abcdefgh", "abcdefghijkl"
+
+
+@given(
+    st.lists(st.sampled_from([SHORT, LONG, LONG[:9], "ijkl", "a", "x\n", "é", "--------"]), max_size=8).map("".join),
+    st.lists(st.integers(0, 60), max_size=6),
+)
+def test_it_makes_no_difference_to_secrets_where_a_file_is_cut(text: str, cuts: list[int]) -> None:
+    secrets = Secrets({"SHORT_KEY": SHORT, "LONG_KEY": LONG, "LINE_KEY": "--------", "E_KEY": "\u00e9\u00e9aaaaaa"})
+    data = text.encode()
+    ends = [0, *sorted(cuts), len(data)]
+    pieces = [data[a:b] for a, b in pairwise(ends)]
+    assert b"".join(secrets.cut_pieces(pieces)) == secrets.cut(text).encode() == secrets.cut_bytes(data)
+
+
+def test_a_secret_that_is_the_beginning_of_another_shows_nothing_of_it() -> None:
+    secrets = Secrets({"SHORT_KEY": SHORT, "LONG_KEY": LONG})
+    assert b"".join(secrets.cut_pieces([b"key: abcdefgh", b"ijkl\n"])) == b"key: [LONG_KEY cut]\n"
+
+
+def test_an_image_kept_in_the_record_goes_into_the_request(tmp_path: Path) -> None:
+    record = new_record(tmp_path / "r")
+    ref = ImageRef(media_type="image/png", digest=sha256(b"PNG").hexdigest(), width=1, height=1)
+    record.keep_image(ref, b"PNG")
+    (encoded,) = Transcript(record, Secrets({})).add([Message(role=Role.USER, parts=(ref,))])
+    record.close()
+    assert encoded.images == 1
+    assert b64encode(b"PNG") in encoded.body
+    assert record.image(ref) == b"PNG"
 
 
 def test_kept_outputs_hold_no_secret_at_the_end(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_plain_reply() -> None:
     assert reply.parts == (Text(text="hi"),)
     assert [(call.id, call.name, call.arguments) for call in reply.calls] == [("x", "bash", '{"command": "ls"}')] * 2
     assert (reply.finish, reply.finish_raw) == (FinishReason.TOOL_CALLS, "tool_calls")
-    assert (reply.usage, reply.model, reply.dialect, reply.refusal) == (usage, "echo", "openai_chat", None)
+    assert (reply.usage, reply.model, reply.refusal) == (usage, "echo", None)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sse import chat_events, pieces
 
+from agentctl.agents.models import sse
 from agentctl.agents.models.protocol import Fault, FinishReason, ProviderError, RawReply
 from agentctl.agents.models.reply import decode_reply
 from agentctl.agents.models.sse import events
 from agentctl.agents.models.stream import DONE, receive
+from agentctl.agents.usage import Usage, normalise
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled
 from agentctl.base.messages import Opaque, Text
@@ -49,6 +51,24 @@ def test_it_makes_no_difference_where_a_body_is_cut(lines: list[str], data: st.D
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=6)))
     parts = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
     assert [*events(parts)] == [*events([body])]
+
+
+def test_a_mark_before_a_body_is_no_part_of_it() -> None:
+    body = b"\xef\xbb\xbfdata: 1\n\ndata: \xef\xbb\xbf2\n\n"
+    assert [*events([body])] == [*events([body[:2], body[2:4], body[4:]])] == [("", "1"), ("", "\ufeff2")]
+
+
+def test_a_long_event_comes_whole() -> None:
+    body = b"data: " + b"x" * (8 << 20) + b"\n\n"
+    ((_, data),) = events(body[at : at + 4096] for at in range(0, len(body), 4096))
+    assert len(data) == 8 << 20
+
+
+@pytest.mark.parametrize("body", [b"data: " + b"x" * 2000, b"data: xxxxxxx\n" * 200])
+def test_an_event_without_end_is_given_up(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "LARGEST_EVENT", 1000)
+    with pytest.raises(ValueError, match="1,000 bytes"):
+        list(events([body[:700], body[700:]]))
 
 
 # Whole replies
@@ -168,6 +188,26 @@ def test_counts_told_later_take_the_place_of_earlier_ones() -> None:
         {"choices": [], "usage": {"prompt_tokens": None, "total_tokens": 14}},
     ]
     assert received(chunks).usage == {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+
+
+@pytest.mark.parametrize("end", [[END, DONE], [END]])
+def test_counts_told_before_the_end_say_nothing_of_the_whole_output(end: list[object]) -> None:
+    begun = {**delta(role="assistant"), "usage": {"prompt_tokens": 1000, "completion_tokens": 1, "total_tokens": 1001}}
+    reply = received([begun, *[delta(content="words and words ") for _ in range(500)], *end])
+    assert reply.usage == {"prompt_tokens": 1000}
+
+
+def test_counts_told_with_each_piece_hold() -> None:
+    told = [{**delta(content="a"), "usage": {"prompt_tokens": 9, "completion_tokens": n}} for n in (1, 2, 3)]
+    assert received([*told, END, DONE]).usage == {"prompt_tokens": 9, "completion_tokens": 3}
+
+
+def test_zeros_told_later_do_not_take_the_place_of_counts() -> None:
+    counts = {"prompt_tokens": 5000, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4000}}
+    zeros = {"prompt_tokens": 0, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0}, "cost": None}
+    for odd in (zeros, {"prompt_tokens": "?", "completion_tokens": "9", "prompt_tokens_details": None}):
+        usage = received([delta(content="a") | {"usage": counts}, END | {"usage": odd}]).usage
+        assert normalise("openai_chat", usage) == Usage(input_tokens=1000, cache_read_tokens=4000, output_tokens=9)
 
 
 # Broken ones

@@ -12,6 +12,7 @@ from loopback import Answer, Loopback, Stream, completion
 from sends import CHAT, CLAUDE, WAYS, a_request, failed, no_proxy, provider, replied
 from sse import DONE, chunk, event
 
+from agentctl.agents.models import attend
 from agentctl.agents.models.direct import DirectClient
 from agentctl.agents.models.protocol import Fault, FinishReason, ProviderError
 from agentctl.base.cancel import Cancel
@@ -154,11 +155,12 @@ def test_half_a_reply_is_lost_with_what_was_told_of_its_cost(way: Way, end: Any)
 
 
 @each_way
-def test_silence_in_the_middle_ends_the_wait_and_the_connection(way: Way) -> None:
+def test_silence_in_the_middle_ends_the_wait_and_the_connection(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attend, "STALL_SECONDS", 0.4)
     with provider(way, [Stream(begun(way, usage=True), "hang")]) as (server, client, base):
         began = time.monotonic()
         with pytest.raises(ProviderError, match="nothing more came within") as caught:
-            client.send(a_request(way[1], base, stall=0.4, timeout=20.0), Cancel())
+            client.send(a_request(way[1], base, timeout=20.0), Cancel())
         assert time.monotonic() - began < 3.0
         assert server.left.wait(2.0), "the provider still sees us waiting"
     assert (caught.value.fault, caught.value.lost) == (Fault.TRANSIENT, True)
@@ -166,11 +168,12 @@ def test_silence_in_the_middle_ends_the_wait_and_the_connection(way: Way) -> Non
 
 
 @each_way
-def test_a_slow_stream_is_waited_for(way: Way) -> None:
+def test_a_slow_stream_is_waited_for(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attend, "STALL_SECONDS", 0.5)
     events: list[bytes | float] = []
     for piece in answer(way).as_asked({"stream": True}).body.split(b"\n\n")[:-1]:
         events += [piece + b"\n\n", 0.05]
-    assert len(replied(way, Stream(events), stall=0.5).calls) == 2
+    assert len(replied(way, Stream(events)).calls) == 2
 
 
 @each_way

@@ -15,6 +15,7 @@ from agentctl.base.cancel import Cancel
 T = TypeVar("T")
 
 POLL = 0.1  # seconds between two looks at the cancel flag
+STALL_SECONDS = 300.0  # the longest silence in the middle of what came in part
 _MOMENT = 0.5  # seconds that a call has to end after it was left
 
 
@@ -23,16 +24,16 @@ class TimeLimit(Exception):
 
 
 class Patience:
-    """How long to wait: `seconds` in all and, once something came, at most `stall` seconds until more does."""
+    """How long to wait: `seconds` in all and, once something came, at most STALL_SECONDS until more does."""
 
-    def __init__(self, seconds: float, *, stall: float = inf) -> None:
-        self._seconds, self._stall = seconds, stall
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._end = monotonic() + seconds
         self._stalled = inf
 
     def heard(self) -> None:
         """Something came. Called from the thread that does the work."""
-        self._stalled = monotonic() + self._stall
+        self._stalled = monotonic() + STALL_SECONDS
 
     @property
     def left(self) -> float:
@@ -43,7 +44,7 @@ class Patience:
     def over(self) -> TimeLimit:
         """The end of the wait, in words."""
         if self._stalled < self._end:
-            return TimeLimit(f"nothing more came within {self._stall:g} s")
+            return TimeLimit(f"nothing more came within {STALL_SECONDS:g} s")
         return TimeLimit(f"none within {self._seconds:g} s")
 
 
@@ -85,6 +86,7 @@ def attend(work: Callable[[], T], cancel: Cancel, patience: Patience, *, leave: 
     moment to end: with what it got before, or with an error, which is the TimeLimit's cause.
     """
     cancel.check()
+    hand = _free_hand()
     results: list[T] = []
     errors: list[BaseException] = []
     done = threading.Lock()  # released when it is done: a plain lock is woken faster than an event
@@ -96,9 +98,9 @@ def attend(work: Callable[[], T], cancel: Cancel, patience: Patience, *, leave: 
         except BaseException as error:  # raised again in the caller's thread
             errors.append(error)
         finally:
+            _idle.append(hand)  # also where nobody waits any more
             done.release()
 
-    hand = _free_hand()
     hand.ask(run)
     while not done.acquire(timeout=max(0.0, min(POLL, patience.left))):
         if cancel.is_set():
@@ -110,7 +112,6 @@ def attend(work: Callable[[], T], cancel: Cancel, patience: Patience, *, leave: 
             if done.acquire(timeout=_MOMENT) and results:
                 return results[0]
             raise limit from next(iter(errors), None)
-    _idle.append(hand)
     if errors:
         raise errors[0]
     return results[0]

@@ -52,7 +52,7 @@ def bill(reply: RawReply, price: Pricing, service: ServiceTier, most: MostCounte
     """The charge for `reply`. Never raises on what it holds. A recording (`recorded`) without counts is unpriced."""
     if recorded and reply.usage is None and isinstance(price, Price):
         return Charge(cost=None)
-    usage = normalise(reply.dialect, reply.usage, most) or Usage()
+    usage = normalise("openai_chat", reply.usage, most) or Usage()
     known = cost(usage, price, service)
     if known is None or not usage.estimated:
         return Charge(usage=usage, cost=known)

@@ -21,12 +21,26 @@ _OWN_FIELDS = {
     "thinking": "thinking_budget",
     "service_tier": "service",
 }  # parameters of a request, and the field of a model that sets them
-_COSTLY = ("n", "best_of", "web_search_options")  # billed by more than the tokens that the purse sets aside
-# Set by the harness, or taken by litellm for an order to itself.
-_HARNESS = (
-    "api_base", "api_key", "base_url", "caching", "client", "context_window_fallback_dict", "drop_params", "fallbacks",
-    "max_retries", "messages", "mock_response", "model_list", "num_retries", "timeout", "tools",
-)  # fmt: skip
+SAFE = frozenset({
+    # how the next token is chosen
+    "bad_words", "dry_allowed_length", "dry_base", "dry_multiplier", "frequency_penalty", "length_penalty",
+    "logit_bias", "min_p", "min_tokens", "mirostat", "mirostat_eta", "mirostat_tau", "no_repeat_ngram_size",
+    "presence_penalty", "random_seed", "repeat_last_n", "repeat_penalty", "repetition_penalty", "tfs_z", "top_a",
+    "top_k", "typical_p", "xtc_probability", "xtc_threshold",
+    # how it thinks
+    "chat_template_kwargs", "enable_thinking", "include_reasoning", "preserve_thinking", "prompt_mode", "reasoning",
+    "reasoning_format", "reasoning_split", "think", "verbosity",
+    # what form the reply has
+    "format", "grammar", "guided_choice", "guided_grammar", "guided_json", "guided_regex", "ignore_eos",
+    "include_stop_str_in_output", "logprobs", "parallel_tool_calls", "response_format", "skip_special_tokens",
+    "spaces_between_special_tokens", "stop", "stop_token_ids", "structured_outputs", "tool_choice", "top_logprobs",
+    # who serves and sees it
+    "allowed_openai_params", "keep_alive", "num_ctx", "priority", "prompt_cache_key", "provider", "safe_prompt",
+    "safety_identifier", "safety_settings", "store", "user",
+})  # fmt: skip
+"""What a request may hold besides. Any other name could ask for more or longer replies, dearer ones, another model or
+another prompt, or be an order to litellm itself: the names for that are beyond counting, so those without it are told.
+"""
 
 
 def check_asked(model: ModelSpec) -> None:
@@ -62,12 +76,14 @@ def check_can(model: ModelSpec, facts: ModelFacts, *, native: bool) -> None:
 
 def _check_extra(name: str) -> None:
     field = f"model.extra.{name}"
-    if name in _COSTLY:
-        raise InputError("can't be asked for: a cap could not hold", field=field)
     if name in _OWN_FIELDS:
         raise InputError("has a setting of its own", field=field, remedy=f"use model.{_OWN_FIELDS[name]}")
-    if name in _HARNESS:
-        raise InputError("is set by agentctl itself", field=field, remedy="leave it out")
+    if name not in SAFE:
+        raise InputError(
+            "agentctl does not know that a cap holds with it and nothing else of a request changes",
+            field=field,
+            remedy="leave it out; SAFE in agents/models/capabilities.py lists what can be given",
+        )
 
 
 def _check_thinking(model: ModelSpec) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from agentctl import __version__
@@ -21,12 +22,20 @@ from .stream import DONE, receive
 class DirectClient:
     """Sends to `api_base` (as `https://HOST/v1`), with `key` as the bearer, or without one.
 
-    `variable` names where the key came from, for messages; the key itself is in none. Redirects are refused, not
+    `variable` names where the key came from, for messages; the key itself is in none. The proxy is the one that
+    `environment` names. Redirects are refused, not
     followed, so the key reaches no other host. A send that is cancelled is ended at once, and may have been billed.
     """
 
-    def __init__(self, api_base: str, *, key: str | None = None, variable: str = "the key") -> None:
-        self._endpoint = Endpoint(_chat_url(api_base))
+    def __init__(
+        self,
+        api_base: str,
+        *,
+        key: str | None = None,
+        variable: str = "the key",
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._endpoint = Endpoint(_chat_url(api_base), environment)
         self._provider = urlsplit(api_base).hostname or ""
         self._key = key.strip() if key else ""
         if not (self._key.isascii() and self._key.isprintable()) or " " in self._key:
@@ -45,10 +54,9 @@ class DirectClient:
 
     def send(self, request: WireRequest, cancel: Cancel) -> RawReply:
         """The reply, or ProviderError, or Cancelled within half a second of the wish."""
-        limits = {"seconds": request.timeout, "stall": request.stall}
         try:
             return self._endpoint.post(
-                request.body, self._headers, cancel, lambda answer: self._read(answer, cancel), **limits
+                request.body, self._headers, cancel, lambda answer: self._read(answer, cancel), seconds=request.timeout
             )
         except NotSent as error:
             fault = Fault.REJECTED if error.certificate else Fault.TRANSIENT

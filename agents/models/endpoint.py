@@ -5,29 +5,31 @@ urllib3 rather than httpx: on a loopback a request takes two thirds of the time.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
 from typing import TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import SplitResult, urlsplit
 
 import urllib3
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ProxyError, SSLError
+from urllib3.exceptions import HTTPError
 
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import InputError, SetupError
+from agentctl.base.errors import InputError
+from agentctl.tools.sandbox.network.names import Address, parse_host
+from agentctl.tools.sandbox.network.owners import DirectHosts, owners_proxy
 
 from .attend import Patience, TimeLimit, attend
-from .line import POOLS, Line
+from .cuttable import POOLS, Line
 
 T = TypeVar("T")
 
 CONNECT_SECONDS = 20.0
+LARGEST_BODY = 1 << 26  # bytes of a reply that is not streamed: no model says so much
 IDLE_SECONDS = (
     20.0  # a connection that rested longer is not used again: what died unseen would cost an uncertain answer
 )
 END_SECONDS = 1.0  # for what comes after the end of a reply: a few bytes, or nothing for ever
-_BEFORE_SENDING = (NewConnectionError, ConnectTimeoutError, ProxyError, SSLError)
 
 
 class NotSent(Exception):
@@ -54,9 +56,12 @@ class HttpAnswer:
     def body(self) -> bytes:
         """The whole of it."""
         try:
-            return self._response.data
+            body = self._response.read(LARGEST_BODY + 1)
         except HTTPError as error:
             raise NoReply(_words(error)) from error
+        if len(body) > LARGEST_BODY:
+            raise NoReply(f"it has more than {LARGEST_BODY:,} bytes")
+        return body
 
     def pieces(self) -> Iterator[bytes]:
         """As much as there is, each time something came."""
@@ -88,11 +93,11 @@ class HttpAnswer:
 
 
 class Endpoint:
-    """An URL to post to. The proxy is the one that the environment names for it when this is made."""
+    """An URL to post to, through the proxy that `environment` names for it when this is made."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, environment: Mapping[str, str]) -> None:
         self._url = url
-        self._pool = pool_for(checked_url(url))
+        self._pool = pool_for(checked_url(url), environment)
         self._rested = monotonic()
 
     def post(
@@ -103,22 +108,21 @@ class Endpoint:
         read: Callable[[HttpAnswer], T],
         *,
         seconds: float,
-        stall: float,
     ) -> T:
         """Send `body` and give back what `read` makes of the answer, in a thread of its own.
 
         Raises NotSent; NoReply where the reply may have been made and billed, also when it is not whole after `seconds`
-        or its `pieces` stop coming for `stall` seconds; Cancelled soon after the wish. Nobody waiting any more, the
-        connection is closed, so that the provider sees it. Safe to call from several threads.
+        or its `pieces` stop coming for long; Cancelled soon after the wish. Nobody waiting any more, the connection is
+        closed, so that the provider sees it. Safe to call from several threads.
         """
         if monotonic() - self._rested > IDLE_SECONDS:
             self._pool.clear()
-        patience = Patience(seconds, stall=stall)
-        line = Line()
+        patience = Patience(seconds)
+        line = Line(seconds)
 
         def exchange() -> T:
             with line:
-                answer = self._answer(body, headers, patience, seconds)
+                answer = self._answer(body, headers, patience, seconds, line)
                 try:
                     made = read(answer)
                 except BaseException:
@@ -130,6 +134,8 @@ class Endpoint:
         try:
             return attend(exchange, cancel, patience, leave=line.cut)
         except TimeLimit as limit:
+            if not line.sent:
+                raise NotSent(str(limit)) from None
             raise NoReply(str(limit)) from limit.__cause__
         finally:
             self._rested = monotonic()
@@ -138,7 +144,9 @@ class Endpoint:
         """Close the idle connections."""
         self._pool.clear()
 
-    def _answer(self, body: bytes, headers: Mapping[str, str], patience: Patience, seconds: float) -> HttpAnswer:
+    def _answer(
+        self, body: bytes, headers: Mapping[str, str], patience: Patience, seconds: float, line: Line
+    ) -> HttpAnswer:
         limits = urllib3.Timeout(connect=min(CONNECT_SECONDS, seconds), read=seconds)
         try:
             response = self._pool.request(
@@ -150,9 +158,9 @@ class Endpoint:
                 redirect=False,
                 preload_content=False,
             )
-        except _BEFORE_SENDING as error:
-            raise NotSent(_words(error), certificate="CERTIFICATE_VERIFY_FAILED" in str(error)) from error
-        except HTTPError as error:
+        except HTTPError as error:  # its class tells too little: a TLS error may come after all was sent
+            if not line.sent:
+                raise NotSent(_words(error), certificate="CERTIFICATE_VERIFY_FAILED" in str(error)) from error
             raise NoReply(_words(error)) from error
         return HttpAnswer(response, patience)
 
@@ -183,21 +191,24 @@ def checked_url(url: str) -> SplitResult:
     return parts
 
 
-def pool_for(endpoint: SplitResult) -> urllib3.PoolManager:
-    """Connections to the endpoint, by the proxy that the environment names for its host."""
-    proxies = getproxies()
-    address = proxies.get(endpoint.scheme) or proxies.get("all")
-    if not address or proxy_bypass(endpoint.netloc):
+def pool_for(endpoint: SplitResult, environment: Mapping[str, str] = os.environ) -> urllib3.PoolManager:
+    """Connections to the endpoint, by the proxy that `environment` names for its host. InputError for an unfit one."""
+    proxy = owners_proxy(environment, endpoint.scheme)
+    port = endpoint.port or (443 if endpoint.scheme == "https" else 80)
+    if proxy is None or DirectHosts(environment).holds(_host(endpoint), port):
         return _cuttable(urllib3.PoolManager(maxsize=4, retries=False))
-    proxy = urllib3.util.parse_url(address if "://" in address else f"http://{address}")
-    if proxy.scheme not in ("http", "https") or not proxy.host:
-        raise SetupError(
-            f"a proxy of the kind {proxy.scheme} is not supported",
-            field=f"{endpoint.scheme}_proxy",
-            remedy="name an http:// proxy, or list the host in no_proxy",
-        )
-    sign_in = urllib3.make_headers(proxy_basic_auth=unquote(proxy.auth)) if proxy.auth else None
-    return _cuttable(urllib3.ProxyManager(proxy.url, proxy_headers=sign_in, maxsize=4, retries=False))
+    host = f"[{proxy.host}]" if ":" in proxy.host else proxy.host
+    url = f"{'https' if proxy.tls else 'http'}://{host}:{proxy.port}"
+    headers = {name.decode(): value.decode() for name, value in proxy.headers}
+    return _cuttable(urllib3.ProxyManager(url, proxy_headers=headers, maxsize=4, retries=False))
+
+
+def _host(endpoint: SplitResult) -> str | Address:
+    host = endpoint.hostname or ""
+    try:
+        return parse_host(f"[{host}]" if ":" in host else host)
+    except ValueError:  # in a spelling of its own, which no_proxy can't name
+        return host
 
 
 def _cuttable(manager: urllib3.PoolManager) -> urllib3.PoolManager:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from agentctl.base.cancel import Cancel
 from agentctl.base.messages import Text
@@ -77,8 +77,12 @@ class _Answer:
             line = self._line("> ")
             if line.strip() == "?":
                 self._person.show("how to answer", "\n".join([HELP, *map(_told, self._tools.values())]))
+            elif line.startswith("!"):
+                return self._reply(said, "bash", {"command": line[1:].strip() or self._until_dot()})
             elif call := self._call(line):
-                return self._reply(said, *call)
+                name, text = call
+                if (arguments := self._arguments(text)) is not None:
+                    return self._reply(said, name, arguments)
             elif line.strip():
                 said.append(line)
             elif said:
@@ -90,19 +94,20 @@ class _Answer:
             raise ProviderError(Fault.EXHAUSTED, "the person who played the model left")
         return line
 
-    def _call(self, line: str) -> tuple[str, dict[str, Any]] | None:
-        """The tool and arguments that `line` calls for; None where it is said."""
-        if line.startswith("!"):
-            return "bash", {"command": line[1:].strip() or self._until_dot()}
+    def _call(self, line: str) -> tuple[str, str] | None:
+        """The tool that `line` calls, and its arguments as they are typed; None where it is said."""
         found = _CALL.fullmatch(line)
         if found is None or (self._tools and found[1] not in self._tools) or not (found[2] or self._bare(found[1])):
             return None
+        return found[1], found[2] or "{}"
+
+    def _arguments(self, text: str) -> dict[str, Any] | None:
+        """`text` read, or None where it can't be, which they are told: the line counts as not typed."""
         try:
-            arguments = json.loads(found[2] or "{}", strict=False)
-        except ValueError as error:
+            return cast(dict[str, Any], json.loads(text, strict=False))
+        except (ValueError, RecursionError) as error:
             self._person.show("not sent", f"the arguments are no JSON: {error}")
-            return self._call(self._line("> "))
-        return found[1], arguments
+            return None
 
     def _bare(self, name: str) -> bool:
         """Whether a line that is just `name` calls a tool: one that needs no arguments."""

@@ -86,7 +86,7 @@ class Journal(Protocol):
 
 
 @dataclass(frozen=True)
-class Carried:
+class EarlierBooks:
     """What a journal says of an earlier start of the attempt: its books, to go on from."""
 
     spent: Decimal = Decimal(0)
@@ -94,7 +94,7 @@ class Carried:
     sends: int = 0  # the number of the last send
 
 
-def carried(events: Iterable[RequestSent | ReplyCame | SendFailed | Noted]) -> Carried:
+def carried(events: Iterable[RequestSent | ReplyCame | SendFailed | Noted]) -> EarlierBooks:
     """The books after `events`, in the order they were written."""
     open_bounds: dict[int, Decimal] = {}
     spent = lost = Decimal(0)
@@ -113,7 +113,7 @@ def carried(events: Iterable[RequestSent | ReplyCame | SendFailed | Noted]) -> C
                 lost += max(Decimal(0), bound - (event.cost or 0)) if event.lost else 0
             case Noted():
                 pass
-    return Carried(spent, lost + sum(open_bounds.values(), Decimal(0)), last)
+    return EarlierBooks(spent, lost + sum(open_bounds.values(), Decimal(0)), last)
 
 
 def ranges(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -31,6 +31,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "zai": ("ZAI_API_KEY",),
 }
 
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+"""Hosts to which a record or a project's file may send a key without its reader's word."""
+
 KEY_VARIABLES = tuple(dict.fromkeys(name for names in KEYS.values() for name in names))
 """All of them, each once."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from types import ModuleType
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from agentctl.base.errors import InputError
 
 from .attend import Patience, TimeLimit, attend
 from .body import parameters
-from .line import shut
+from .cuttable import shut
 from .litellm_faults import failure
 from .protocol import Fault, Kind, ModelSpec, ProviderError, RawReply, WireRequest
 from .reply import decode_reply
@@ -98,7 +99,7 @@ class LitellmClient:
     def send(self, request: WireRequest, cancel: Cancel) -> RawReply:
         """The reply, or ProviderError, or Cancelled within half a second of the wish."""
         litellm = _litellm or attend(load, cancel, Patience(IMPORT_SECONDS))
-        patience = Patience(request.timeout + GRACE_SECONDS, stall=request.stall)
+        patience = Patience(request.timeout + GRACE_SECONDS)
         exchange = _Exchange(litellm, self._arguments(request), request, self._key or "", cancel, patience)
         try:
             return attend(exchange.run, cancel, patience, leave=exchange.leave)
@@ -134,6 +135,15 @@ class LitellmClient:
         return arguments
 
 
+def streams_as_known(litellm: Any) -> bool:
+    """Whether litellm's wrapper of a stream lets its source be had: no part of what litellm promises.
+
+    There is nothing to fall back to, as its own iterator ends a reply that broke off as if it were whole.
+    """
+    wrapper: Any = getattr(litellm, "CustomStreamWrapper", None)
+    return hasattr(wrapper, "fetch_sync_stream") and "completion_stream" in signature(wrapper).parameters
+
+
 def mark(message: dict[str, Any], model: ModelSpec) -> None:
     """Have the provider keep the prompt up to `message`. litellm gives the marker each provider's own form."""
     marker = {"type": "ephemeral"} | ({"ttl": "1h"} if model.cache == "1h" else {})
@@ -160,6 +170,7 @@ class _Exchange:
         cancel: Cancel,
         patience: Patience,
     ) -> None:
+        self._litellm = litellm
         self._send = partial(litellm.completion, **arguments)
         self._streams = request.model.stream
         self._provider = request.model.name.partition("/")[0]
@@ -171,6 +182,11 @@ class _Exchange:
 
     def run(self) -> RawReply:
         """The reply, or ProviderError."""
+        if self._streams and not streams_as_known(self._litellm):
+            words = (
+                "this litellm streams in a form that agentctl does not know: use another, or --set model.stream=false"
+            )
+            raise ProviderError(Fault.REJECTED, words)
         try:
             response = self._send()
             if self._streams and response.completion_stream is None:
@@ -237,9 +253,8 @@ def _trees(chunks: Any) -> Iterator[object]:
         elif isinstance(chunk, dict):
             yield chunk
         else:
-            raise ProviderError(
-                Fault.REJECTED, "litellm can't stream this model in a form that we can read: switch streaming off"
-            )
+            words = "litellm can't stream this model in a form that we can read: switch streaming off"
+            raise ProviderError(Fault.REJECTED, words, lost=True)  # what it began to answer is billed
 
 
 def _tree(value: Any) -> Any:

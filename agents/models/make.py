@@ -59,7 +59,7 @@ def make_client(spec: ModelSpec, environment: Mapping[str, str], person: Person 
         variable, key = find_key(_route(spec) if "/" in spec.name else "openai", environment)
         if key is None and not is_near(spec.api_base):
             raise _missing(variable, spec)
-        return DirectClient(spec.api_base, key=key, variable=variable)
+        return DirectClient(spec.api_base, key=key, variable=variable, environment=environment)
     route = _route(spec)
     check_parameters(spec)
     if route not in KEYS:

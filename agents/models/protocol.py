@@ -72,7 +72,6 @@ class RawReply(Frozen):
     refusal: str | None = None  # the provider's words, where it refused
     model: str = ""  # the name that the provider echoed
     usage: dict[str, JsonValue] | None = None  # as given; None when the provider sent none
-    dialect: Literal["openai_chat", "anthropic_messages", "gemini"] = "openai_chat"
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,6 @@ class WireRequest:
     output_limit: int
     body: bytes
     timeout: float  # seconds
-    stall: float = 300.0  # seconds; once a streamed reply has begun, the longest silence in it
     marked: tuple[int, ...] = ()  # places of the messages that the provider's cache should keep the prompt up to
 
 

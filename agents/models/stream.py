@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
+from agentctl.agents.usage import as_count
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import Cancelled
 
@@ -23,6 +24,10 @@ DONE = object()
 """In place of a chunk: the provider says that this was all. Some say so and give no finish reason."""
 
 _GROWING = ("content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary", "arguments")
+_OF_OUTPUT = (
+    *("completion_tokens", "completion_tokens_details", "output_tokens", "output_tokens_details"),
+    "total_tokens",
+)
 _NO_DELTA = ("role", "function_call", "tool_calls", "content", "provider_specific_fields")
 
 
@@ -31,7 +36,8 @@ class Assembly:
 
     def __init__(self) -> None:
         self.begun = False  # something of a reply came, or was counted
-        self.usage: dict[str, Any] = {}  # as reported so far; what is told later replaces what was told before
+        self.usage: dict[str, Any] = {}  # as reported so far
+        self._uncounted = False  # something came after the last report
         self._done = False
         self._model = ""
         self._finish: str | None = None
@@ -56,14 +62,16 @@ class Assembly:
                 raise faults.of_reply(200, tree)
         if not isinstance(chunk, Mapping):
             return
-        if isinstance(usage := chunk.get("usage"), Mapping) and usage:
-            self.begun = True
-            self.usage |= {key: value for key, value in usage.items() if value is not None or key not in self.usage}
+        counted = isinstance(usage := chunk.get("usage"), Mapping) and bool(usage)
+        if counted:
+            self.begun, self._uncounted = True, False
+            self.usage = _counted(self.usage, usage)
         if isinstance(model := chunk.get("model"), str) and model:
             self._model = model
         delta = choice.get("delta")
         if isinstance(delta, Mapping) and any(value for key, value in delta.items() if key != "role"):
             self.begun, self._finish = True, None
+            self._uncounted = not counted
             self._grow(delta)
         if isinstance(finish := choice.get("finish_reason"), str) and finish:
             self._finish = finish
@@ -82,7 +90,11 @@ class Assembly:
         if self._calls:
             message["tool_calls"] = self._calls
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
-        return {"choices": [choice], "model": self._model, "usage": self.usage or None}
+        return {"choices": [choice], "model": self._model, "usage": self._told() or None}
+
+    def _told(self) -> dict[str, Any]:
+        """The usage of the whole reply: counts of its output that were told before its end say nothing of that."""
+        return {key: value for key, value in self.usage.items() if not (self._uncounted and key in _OF_OUTPUT)}
 
     def _grow(self, delta: Mapping[str, Any]) -> None:
         content = delta.get("content")
@@ -116,6 +128,17 @@ class Assembly:
             _merge(inner, {key: value for key, value in function.items() if key != "name"})
             if function.get("name"):
                 inner["name"] = function["name"]
+
+
+def _counted(before: Any, told: Any) -> Any:
+    """What usage says that was told twice: of each count the largest, for some providers end with zeros."""
+    if isinstance(told, Mapping):
+        known = before if isinstance(before, Mapping) else {}
+        return {**known, **{key: _counted(known.get(key), value) for key, value in told.items()}}
+    earlier, later = as_count(before), as_count(told)
+    if earlier is None:
+        return before if told is None else told
+    return before if later is None or later < earlier else told
 
 
 def _merge(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:

@@ -7,21 +7,17 @@ import contextlib
 import socket
 import ssl
 import threading
-from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import partial
 from ipaddress import ip_address
 from typing import TypeAlias
-from urllib.parse import unquote, urlsplit
 
 import h11
 
-from agentctl.base.errors import InputError
-
 from .addresses import is_outside
-from .names import Address, is_part_of, parse_authority
-from .peer import Header, Peer
+from .names import Address
+from .owners import DirectHosts, OwnersProxy, owners_proxy
+from .peer import Peer
 from .policy import Destination, NotAllowed, shown
 
 CONNECT_SECONDS = 10.0  # for one address
@@ -36,49 +32,16 @@ class Unreachable(Exception):
     """A host that may be reached, and can't be."""
 
 
-@dataclass(frozen=True)
-class OwnersProxy:
-    """A proxy that the owner's environment names: on many networks the only way out."""
-
-    host: str
-    port: int
-    tls: bool
-    headers: tuple[Header, ...] = field(repr=False)  # the password that it wants
-
-
-def owners_proxy(owner_env: Mapping[str, str], scheme: str) -> OwnersProxy | None:
-    """The proxy of `owner_env` for `http` or `https`. InputError for one of a kind that can't be used."""
-    names = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
-    name, value = next(((name, owner_env[name]) for name in names if owner_env.get(name)), ("", ""))
-    if not value:
-        return None
-    try:
-        url = urlsplit(value if "://" in value else f"http://{value}")
-        port = url.port or (443 if url.scheme == "https" else 80)
-    except ValueError:
-        raise InputError("that is not the URL of a proxy", field=name) from None
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise InputError(f"a sandbox can't go through a proxy of the kind {url.scheme}", field=name)
-    headers: tuple[Header, ...] = ()
-    if url.username is not None:
-        password = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()
-        headers = ((b"proxy-authorization", b"Basic " + b64encode(password)),)
-    return OwnersProxy(url.hostname, port, url.scheme == "https", headers)
-
-
 class Outward:
     """Connects to destinations that the policy has admitted, through the owner's proxies where there are any."""
 
     def __init__(self, owner_env: Mapping[str, str]) -> None:
         self._proxies = {scheme: owners_proxy(owner_env, scheme) for scheme in ("http", "https")}
-        self._direct = tuple(_direct_hosts(owner_env.get("no_proxy") or owner_env.get("NO_PROXY") or ""))
+        self._direct = DirectHosts(owner_env)
 
     def proxy(self, scheme: str, to: Destination) -> OwnersProxy | None:
         """The owner's proxy for a request to `to`."""
-        direct = any(
-            whole == "*" or (port in (None, to.port) and is_part_of(to.host, whole)) for whole, port in self._direct
-        )
-        return None if direct else self._proxies[scheme]
+        return None if self._direct.holds(to.host, to.port) else self._proxies[scheme]
 
     async def open(self, scheme: str, to: Destination) -> Streams:
         """A connection for plain requests to `to`, or to the owner's proxy in its place.
@@ -105,15 +68,6 @@ class Outward:
                 streams[1].close()
                 raise
         return streams
-
-
-def _direct_hosts(no_proxy: str) -> Iterator[tuple[str | Address, int | None]]:
-    """The hosts in a no_proxy variable, as far as they are names or addresses: `.example.org, host:8080, *`."""
-    for entry in no_proxy.replace(",", " ").split():
-        if entry == "*":
-            yield entry, None
-        with contextlib.suppress(ValueError):
-            yield parse_authority(entry.removeprefix("*").removeprefix("."))
 
 
 async def _direct(to: Destination) -> Streams:

@@ -14,9 +14,14 @@ from urllib3.exceptions import NewConnectionError
 
 
 class Line:
-    """What one exchange is sent over. As a context it is that of the exchange which its thread has then."""
+    """What one exchange is sent over. As a context it is that of the exchange which its thread has then.
 
-    def __init__(self) -> None:
+    `seconds` is how long a socket may take to send, once there is a connection.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.sent = False  # whether any of a request may have left; once it is cut, what stands here stays so
         self._lock = threading.Lock()
         self._connection: HTTPConnection | None = None
         self._cut = False
@@ -27,10 +32,11 @@ class Line:
             self._cut = True
             shut(getattr(self._connection, "sock", None))
 
-    def takes(self, connection: HTTPConnection) -> bool:
-        """The exchange uses `connection` now. False where it was cut."""
+    def takes(self, connection: HTTPConnection, *, sending: bool = False) -> bool:
+        """The exchange uses `connection` now, to send its request where `sending`. False where it was cut."""
         with self._lock:
             self._connection = connection
+            self.sent = self.sent or (sending and not self._cut)
             return not self._cut
 
     def __enter__(self) -> Line:
@@ -59,34 +65,33 @@ class _Own(threading.local):
 _own = _Own()
 
 
-def _taken(connection: HTTPConnection) -> None:
-    if _own.line is not None and not _own.line.takes(connection):
-        connection.close()
-        raise NewConnectionError(connection, "nobody waits for it any more")
+class _Cuttable(HTTPConnection):
+    """To be mixed in: a connection that tells the line of its thread what it does."""
 
-
-class _Connection(HTTPConnection):
     def connect(self) -> None:
         super().connect()
-        _taken(self)
+        self._tell(sending=False)
 
     def request(self, *given: Any, **named: Any) -> None:
-        _taken(self)
+        if self.sock is None:
+            self.connect()  # here rather than in the middle: what goes wrong with it has sent nothing
+        self._tell(sending=True)
+        if _own.line is not None:
+            self.timeout = _own.line.seconds  # else a long body would have to be gone in the time for connecting
         super().request(*given, **named)
 
+    def _tell(self, *, sending: bool) -> None:
+        if _own.line is not None and not _own.line.takes(self, sending=sending):
+            self.close()
+            raise NewConnectionError(self, "nobody waits for it any more")
 
-class _SecureConnection(HTTPSConnection):
-    def connect(self) -> None:
-        super().connect()
-        _taken(self)
 
-    def request(self, *given: Any, **named: Any) -> None:
-        _taken(self)
-        super().request(*given, **named)
+class _SecureConnection(_Cuttable, HTTPSConnection):
+    pass
 
 
 class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
+    ConnectionCls = _Cuttable
 
 
 class _SecurePool(HTTPSConnectionPool):
