@@ -108,7 +108,7 @@ def test_a_broken_python_is_told(box: Sandbox, monkeypatch: pytest.MonkeyPatch) 
     """An agent may break it, and may not forge a list that is none."""
     if not box.system_writable:
         pytest.skip("needs a system that can be changed")
-    monkeypatch.setattr("agentctl.tools.sandbox.lock.SECONDS", 1.0)
+    monkeypatch.setattr("agentctl.tools.sandbox.environment_lock.SECONDS", 1.0)
     for says in ("exit 3", "echo {}", "echo; yes x", 'echo "{" >&2; exit 1'):
         box.write("python3", f"#!/bin/sh\n{says}\n".encode())
         text(box, "rm -f /usr/bin/python3; install -m 755 python3 /usr/bin/python3")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sandboxes import opened, workspace
 
-from agentctl.tools.sandbox import limits, open_sandbox
+from agentctl.tools.sandbox import label, limits, open_sandbox
 from agentctl.tools.sandbox.protocol import Guarantee, SandboxSpec
 
 MIB = 1 << 20
@@ -18,7 +18,9 @@ MIB = 1 << 20
 
 def groups_of_ours() -> list[Path]:
     texts = (Path(f"/proc/self/{name}").read_text() for name in ("mountinfo", "cgroup"))
-    return [path for _, _, parent in limits.group_parents(*texts) for path in parent.glob(f"agentctl-{os.getpid()}-*")]
+    return [
+        path for _, _, parent in limits.group_parents(*texts) for path in parent.glob(f"agentctl-*-{os.getpid()}-*")
+    ]
 
 
 def can_make_groups() -> bool:
@@ -102,6 +104,43 @@ def test_groups_of_the_killed_are_swept_up(tmp_path: Path) -> None:
     assert all(folder.is_dir() for folder in left)
     limits.make_limits(SandboxSpec()).close()
     assert not any(folder.exists() for folder in left)
+
+
+def test_only_groups_of_owners_that_are_gone_are_swept_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of another namespace, whose groups are in sight where its host's are, mean other processes."""
+    code = "from agentctl.tools.sandbox.label import new_label; print(new_label())"
+    dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    names = {
+        "gone": f"agentctl-{dead}",
+        "alive": f"agentctl-{label.new_label()}",
+        "of another namespace": f"agentctl-1{dead}",
+        "named without one": f"agentctl-{dead.partition('-')[2]}",
+        "somebody's": "agentctl-own-1-2-3",
+    }
+    for name in names.values():
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(limits, "group_parents", lambda *_: [(2, ("memory", "pids"), tmp_path)])
+    gone = tmp_path / names.pop("gone")
+    assert limits.abandoned() == [gone]
+    limits.make_limits(SandboxSpec())
+    assert not gone.exists()
+    assert {path.name for path in tmp_path.iterdir()} >= set(names.values())
+
+
+def test_a_group_seen_from_another_namespace_stays(tmp_path: Path) -> None:
+    if not can_make_groups():
+        pytest.skip("needs a control group that may be written")
+    made = limits.make_limits(SandboxSpec())
+    code = "from agentctl.tools.sandbox import limits, protocol; limits.make_limits(protocol.SandboxSpec()).close()"
+    words = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    left = [file.parent.is_dir() for file in made.join]
+    made.close()
+    if done.returncode != 0 and "unshare" in done.stderr:
+        pytest.skip("needs the right to make namespaces")
+    assert done.returncode == 0, done.stderr
+    assert left
+    assert all(left)
 
 
 def test_without_groups_each_process_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,9 @@ class CapsuleTask:
             gold=resolve(self.ref.dataset),
         )
         self._manifest = staged.manifest
-        return staged.workspace
+        # The system that the sandbox shows may hold an installed agentctl, with its examples, or somebody's dataset.
+        gold = (resolve(self.ref.dataset), resolve(self.ref.source), resolve("agentctl:examples"))
+        return staged.workspace.model_copy(update={"hidden": gold})
 
     def text(self, workspace: Workspace) -> TaskText:
         """What the level's prompt says of this capsule."""

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from . import procs
+from .environment_lock import environment_lock
 from .files import Files
-from .lock import environment_lock
 from .network.refusals import Refusals
 from .protocol import (
     EnvironmentLock,

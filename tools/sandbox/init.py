@@ -32,17 +32,25 @@ import termios
 from typing import Any
 
 NOT_DUMPABLE = 4  # PR_SET_DUMPABLE, with 0
+KEYCTL = {"x86_64": 250, "aarch64": 219}  # numbers of the system call
+JOIN_SESSION_KEYRING = 1
 CANNOT_RUN = 126  # as a shell has it
 NOT_FOUND = 127
 
 
 def protect() -> None:
-    """Close our memory and environment to the processes inside, which run as the same user."""
+    """Close our memory and environment to the processes inside, which run as the same user, and leave the owner's keys.
+
+    The kernel keeps keys (of Kerberos, of encrypted folders) in keyrings that children inherit: we begin an empty one.
+    """
     try:
         import ctypes
     except ImportError:
         return
-    ctypes.CDLL(None).prctl(NOT_DUMPABLE, 0, 0, 0, 0)
+    libc = ctypes.CDLL(None)
+    libc.prctl(NOT_DUMPABLE, 0, 0, 0, 0)
+    if os.uname().machine in KEYCTL:
+        libc.syscall(KEYCTL[os.uname().machine], JOIN_SESSION_KEYRING, None)
 
 
 class Init:

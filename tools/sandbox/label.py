@@ -1,8 +1,9 @@
-"""The label that the processes of a sandbox carry. It names their owner, so that what a killed owner left is known.
+"""The label that the processes of a sandbox and its control groups carry. It names their owner, so that what a killed
+owner left is known.
 
 The kind `local` has it in the environment of every command; bubblewrap in the arguments of its first process, with
-which all others end. A label tells the owner's process by number and start, and the namespace in which that number
-counts: a process of another container is never taken for one that is gone.
+which all others end; a control group in its name. A label tells the owner's process by number and start, and the
+namespace in which that number counts: a process of another container is never taken for one that is gone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,15 +47,26 @@ def left_behind() -> list[Left]:
         above = processes[above].parent if above in processes else None
     found = []
     for entry in processes.values():
-        match = _LABEL.fullmatch(label_of(entry.pid) or "")
-        if match is None or entry.zombie or entry.pid in spared:
+        if entry.zombie or entry.pid in spared:
             continue
-        namespace, owner, started = map(int, match.groups())
-        now = processes.get(owner)
-        alive = now is not None and now.started == started and not now.zombie
-        if namespace == _namespace() and not alive:
+        owner = owner_gone(label_of(entry.pid) or "", processes)
+        if owner is not None:
             found.append(Left(entry, owner))
     return found
+
+
+def owner_gone(label: str, processes: Mapping[int, procs.Entry]) -> int | None:
+    """The number that the owner had whom `label` names, where it is gone: it is none of `processes`, which are all.
+
+    None where it lives, where its number counts in another namespace, and where `label` is no label.
+    """
+    match = _LABEL.fullmatch(label)
+    if match is None:
+        return None
+    namespace, owner, started = map(int, match.groups())
+    now = processes.get(owner)
+    alive = now is not None and now.started == started and not now.zombie
+    return owner if namespace == _namespace() and not alive else None
 
 
 def label_of(pid: int) -> str | None:
@@ -62,7 +75,8 @@ def label_of(pid: int) -> str | None:
     try:
         words = (place / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
         if len(words) > 2 and words[-3] == INIT:  # the last of the words is followed by a NUL, too
-            label = json.loads(words[-2]).get("label")
+            config = json.loads(words[-2])
+            label = config.get("label") if isinstance(config, dict) else None
             return label if isinstance(label, str) else None
         environ = (place / "environ").read_bytes().split(b"\0")
     except (OSError, ValueError):  # gone, another user's, or not ours

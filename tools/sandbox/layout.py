@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from . import places
@@ -22,8 +22,9 @@ HOME = "/home/agent"
 CONTROL = "/run/agentctl"
 INIT = "/run/agentctl-init"
 
-# Writable places and the folders of the scratch folder behind them: on disk, so that they take no memory.
 CPUS = "/sys/devices/system/cpu"
+
+# Writable places and the folders of the scratch folder behind them: on disk, so that they take no memory.
 PRIVATE = {"/tmp": "tmp", "/var/tmp": "var-tmp", "/run": "run", HOME: "home", "/dev/shm": "shm"}
 SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # where programs expect that everyone may write
 PERMISSIONS = (0, 5, 0)  # releases of bubblewrap that brought an option
@@ -94,6 +95,8 @@ def layout(
         for folder in ("/etc", "/home", "/opt", "/var", "/var/lib", "/var/cache"):
             arguments += ["--perms", "0755", "--dir", folder]
     arguments += [*root.arguments, "--dev", "/dev", "--proc", "/proc"]
+    if Path("/proc/keys").exists():  # names of the owner's keys in the kernel
+        arguments += ["--ro-bind", "/dev/null", "/proc/keys"]
     arguments += ["--ro-bind-try", CPUS, CPUS]  # libraries count the processors there, and complain where they can't
     for inside, name in PRIVATE.items():
         arguments += ["--bind", str(made(scratch, name, 0o1777 if inside in SHARED else 0o755)), inside]
@@ -103,6 +106,7 @@ def layout(
         arguments += ["--perms", "1777", "--size", str(size), "--tmpfs", "/dev/shm"]
     for path in _named(env, spec):
         arguments += read_only(path)
+    arguments += _masks(workspace.hidden, root, spec.rootfs)
     arguments += ["--ro-bind", str(scratch / "init.py"), INIT, *interpreter.arguments]
     for mount in sorted((*workspace.mounts, control), key=lambda mount: mount.inside):  # outer before inner
         arguments += ["--bind" if mount.writable else "--ro-bind", str(mount.host), mount.inside]
@@ -127,6 +131,21 @@ def _privileges(bwrap: Path, release: tuple[int, ...], root: Root) -> list[str]:
         return ["--unshare-user-try", "--cap-drop", "ALL"]
     further = ["--disable-userns"] if release >= NO_MORE_NAMESPACES else []
     return ["--unshare-user", *further, "--cap-drop", "ALL"]
+
+
+def _masks(hidden: Iterable[Path], root: Root, rootfs: Path | None) -> list[str]:
+    """What covers `hidden` where the system inside shows it: an empty folder, or nothing in place of a file."""
+    shown = [Path(part) for part in root.arguments if part.startswith("/") and part != "/"]
+    shown += [overlay.lower for overlay in root.overlays if overlay.lower is not None]
+    arguments: list[str] = []
+    for path in sorted({each.resolve() for each in hidden if each.exists()}):
+        if not any(path.is_relative_to(folder) for folder in ([rootfs] if rootfs else shown)):
+            continue
+        inside = f"/{path.relative_to(rootfs)}" if rootfs else str(path)
+        arguments += (
+            ["--tmpfs", inside, "--remount-ro", inside] if path.is_dir() else ["--ro-bind", "/dev/null", inside]
+        )
+    return arguments
 
 
 def _named(env: Mapping[str, str], spec: SandboxSpec) -> list[Path]:

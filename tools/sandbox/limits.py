@@ -12,15 +12,15 @@ import os
 import platform
 import re
 import resource
-import secrets
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import procs
+from .label import new_label, owner_gone
 from .protocol import Guarantee, SandboxSpec
 
-PREFIX = "agentctl"
+PREFIX = "agentctl-"  # of a group's name; a label follows
 GROUP_FILES: dict[int, dict[str, tuple[str, ...]]] = {
     1: {"memory": ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), "pids": ("pids.max",)},
     2: {"memory": ("memory.max",), "pids": ("pids.max",)},
@@ -58,7 +58,7 @@ def make_limits(spec: SandboxSpec) -> Limits:
     """The best limits for a sandbox with processes of its own, by groups as far as they go."""
     limits = Limits(rlimits=file_limits(spec))
     held = set()
-    name = f"{PREFIX}-{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
+    name = f"{PREFIX}{new_label()}"
     parents = group_parents(
         *(Path(f"/proc/self/{name}").read_text(encoding="utf-8") for name in ("mountinfo", "cgroup"))
     )
@@ -150,17 +150,9 @@ def abandoned() -> list[Path]:
 
 
 def _abandoned(parent: Path) -> list[Path]:
-    found = []
-    for folder in parent.glob(f"{PREFIX}-*-*-*"):
-        name = re.fullmatch(rf"{PREFIX}-(\d+)-(\d+)-[0-9a-f]+", folder.name)
-        if name is not None and _started(int(name[1])) != int(name[2]):
-            found.append(folder)
-    return found
-
-
-def _started(pid: int) -> int | None:
-    entry = procs.read_entry(pid)
-    return None if entry is None else entry.started
+    folders = list(parent.glob(f"{PREFIX}*"))  # before the processes: a group that is made later is not looked at
+    processes = procs.table() if folders else {}
+    return [folder for folder in folders if owner_gone(folder.name.removeprefix(PREFIX), processes) is not None]
 
 
 def _counted_already() -> int:

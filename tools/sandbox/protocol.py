@@ -35,7 +35,7 @@ class SandboxSpec(Frozen):
     kind: Literal["bubblewrap", "local"] = "bubblewrap"
     network: NetworkPolicy = "none"  # the kind `local` has the host's, so there it is `open` where nothing is said
     allow_hosts: tuple[str, ...] = ()  # `host[:port]` besides the policy's own, at any address; none under `none`
-    memory_mb: int = Field(default=8192, ge=64)  # of all processes together where the kind can, else of each
+    memory_mb: int = Field(default=8192, ge=64, le=1 << 24)  # of all processes together where the kind can, else each
     processes: int = Field(default=1024, ge=1)
     file_mb: int = Field(default=20_480, ge=1)  # largest single file
     rootfs: Path | None = None  # folder with a system (from debootstrap, docker export, ...), in place of the host's
@@ -63,6 +63,7 @@ class Workspace(Frozen):
 
     mounts: tuple[Mount, ...]
     scratch: Path  # host folder for the sandbox's own needs (home, temporary files, control); not a mount
+    hidden: tuple[Path, ...] = ()  # host files and folders that must not be seen, also where the system shows them
 
     @property
     def start(self) -> str:
