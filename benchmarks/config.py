@@ -17,9 +17,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from agentctl.agents.models.keys import THIS_MACHINE
 from agentctl.base.errors import InputError
 from agentctl.tools.sandbox.environment import has_credentials
 
@@ -38,7 +40,13 @@ class Origin:
     """Where a setting's value comes from: the kind of place, and its name (a flag, a variable, file and line)."""
 
     place: Place
-    name: str = ""
+    told: str | SettingsFile = ""
+    key: Key = ()
+
+    @property
+    def name(self) -> str:
+        """Looked for in a file only when somebody asks."""
+        return self.told if isinstance(self.told, str) else self.told.where(self.key)
 
     def __str__(self) -> str:
         return self.name or self.place
@@ -76,6 +84,11 @@ class Given:
     place: Place
     values: dict[Key, Any] = field(default_factory=dict)
     names: dict[Key, str] = field(default_factory=dict)
+    file: SettingsFile | None = None  # that tells the names itself
+
+    def origin(self, key: Key) -> Origin:
+        """Where the value of `key` is from."""
+        return Origin(self.place, self.file or self.names[key], key)
 
     def put(self, key: Key, value: Any, name: str) -> None:
         """Take a value. A text is read as the setting's type, lists and tables from words between blanks."""
@@ -105,7 +118,7 @@ def read_config(given: Given | None = None, *, environment: Mapping[str, str], f
     for place in places:
         checked = _checked(place)
         merged |= checked
-        origins |= {key: Origin(place.place, place.names[key]) for key in checked}
+        origins |= {key: place.origin(key) for key in checked}
     try:
         settings = Settings.model_validate(_tree(merged))
     except ValidationError as error:  # one at odds with another
@@ -113,7 +126,26 @@ def read_config(given: Given | None = None, *, environment: Mapping[str, str], f
         key = tuple(map(str, first["loc"]))
         origin = f" (from {origins[key]})" if key in origins else ""
         raise InputError(f"{_words(first['msg'])}{origin}", field=dotted(key)) from None
+    _refuse_reach(settings, origins, found[0])
     return Config(settings, origins, files)
+
+
+def _refuse_reach(settings: Settings, origins: Mapping[Key, Origin], project: SettingsFile | None) -> None:
+    """A project's file comes with whatever is cloned: only its reader can say that keys may leave, or do without a
+    sandbox."""
+    base = settings.model.api_base
+    reaches = {
+        ("model", "api_base"): base is not None and urlsplit(base).hostname not in THIS_MACHINE,
+        ("sandbox", "kind"): settings.sandbox.kind == "local",
+    }
+    for key, reached in reaches.items():
+        if reached and project is not None and origins.get(key, DEFAULT).told is project:
+            raise InputError(
+                f"a project's file may not say that it is {settings.value(key)}",
+                file=project.where(key),
+                field=dotted(key),
+                remedy=f"say it by a flag, {variable(key)}, or ~/.config/agentctl/{project.path.name}",
+            )
 
 
 def find_setting(name: str) -> Key:
@@ -147,21 +179,20 @@ def _of_environment(environment: Mapping[str, str]) -> Given:
 
 def _of_file(file: SettingsFile) -> Given:
     """A file's settings. What is wrong with them is said with the line."""
-    place = Given("file")
+    place = Given("file", file=file)
     for key, value in _leaves(file.tree):
-        where = file.where(key)
         if is_secret(key[-1], value):
             raise InputError(
                 "looks like a key or password, which a file must not hold",
-                file=where,
+                file=file.where(key),
                 field=dotted(key),
                 remedy="give it by the environment: export OPENAI_API_KEY=...",
             )
         if setting_of(key) is None:
-            raise InputError("no such setting", file=where, field=dotted(key), remedy=_meant(dotted(key)))
-        place.values[key], place.names[key] = value, where
+            raise InputError("no such setting", file=file.where(key), field=dotted(key), remedy=_meant(dotted(key)))
+        place.values[key] = value
     strict = _checked(place, strict=True)
-    return Given("file", {key: file.anchored(key, value) for key, value in strict.items()}, place.names)
+    return Given("file", {key: file.anchored(key, value) for key, value in strict.items()}, file=file)
 
 
 def _leaves(tree: Mapping[str, Any], above: Key = ()) -> Iterator[tuple[Key, Any]]:
@@ -200,7 +231,7 @@ def _checked(place: Given, *, strict: bool = False) -> dict[Key, Any]:
 
 
 def _refused(key: Key, value: object, problem: str, place: Given) -> InputError:
-    name = place.names[key]
+    name = place.origin(key).name
     shown = f", not {value!r}" if len(str(value)) < 60 and not has_credentials(str(value)) else ""
     problem = f"{_words(problem)}{shown}"
     if key not in fields():  # an entry of a table, which not every place names

@@ -23,6 +23,7 @@ from agentctl.agents.secrets import Secrets
 from agentctl.agents.spec import Keep
 from agentctl.base.jsonio import write_atomically
 from agentctl.base.values import Frozen
+from agentctl.tools.sandbox.files import MAX_DEPTH
 from agentctl.tools.sandbox.protocol import FileInfo, FileKind, PathRefused, Sandbox
 
 from .corebench.provenance import INSTALLED
@@ -31,10 +32,11 @@ from .corebench.shipped import name_in_json
 BUDGET = 50 << 20  # bytes that `changes` keeps
 MOST_FILES = 10_000  # files that `changes` keeps
 LISTED = 200_000  # entries of a workspace that are looked at
-DEPTH = 100  # folders one in another
+DEPTH = MAX_DEPTH - 1  # folders one in another that are looked into: a list goes one further, to tell of deeper ones
 RESERVE = 64 << 20  # bytes of the disk that keeping leaves free, for the result and for others
 _PIECE = 4 << 20  # bytes read at a time
 MANIFEST = "workspace.json"
+PART = ".keeping.part"  # the file of a record that is being copied
 DELIVERABLE = "the deliverable, which is kept by its own name"
 _SPARSE = 16 << 20  # bytes; a larger file that takes less than a sixteenth of its size on disk is mostly a hole
 
@@ -46,7 +48,7 @@ _FIRST = frozenset(
     )
 )  # fmt: skip
 
-State: TypeAlias = Literal["given", "made", "changed", "removed"]
+State: TypeAlias = Literal["given", "made", "changed", "removed", "unknown"]
 Over: TypeAlias = Callable[[], bool]  # whether it is time to stop
 
 
@@ -55,7 +57,7 @@ class FileEntry(Frozen):
 
     path: str  # below the workspace; bytes that are not UTF-8 as \\xNN
     size: int  # bytes
-    state: State  # given: size and time are as they were at the start
+    state: State  # given: size and time are as they were at the start; unknown: not all was looked at then
     kept: bool = False
     why: str = ""  # it is not kept
     sha256: str | None = None  # of what is kept
@@ -68,7 +70,7 @@ class WorkspaceManifest(Frozen):
     schema_version: int = 1
     keep: Keep
     start: str  # the workspace, as it was seen inside
-    complete: bool  # whether all files are listed
+    complete: bool  # whether all files were looked at, at the start as well as at the end
     kept_files: int
     kept_bytes: int
     files: tuple[FileEntry, ...]
@@ -79,14 +81,18 @@ class AtStart:
     """How the workspace stood before the agent began: size and time of each file, by its path."""
 
     files: dict[str, tuple[int, int]]
+    complete: bool  # whether these are all
 
     @classmethod
     def of(cls, sandbox: Sandbox) -> AtStart:
-        return cls({info.path: (info.size, info.modified_ns) for info in _listed(sandbox)})
+        listing = _Listing.of(sandbox)
+        return cls({info.path: (info.size, info.modified_ns) for info in listing.files}, listing.complete)
 
     def state(self, info: FileInfo) -> State:
         was = self.files.get(info.path)
-        return "made" if was is None else "given" if was == (info.size, info.modified_ns) else "changed"
+        if was is None:
+            return "made" if self.complete else "unknown"
+        return "given" if was == (info.size, info.modified_ns) else "changed"
 
 
 def keep_workspace(
@@ -97,27 +103,26 @@ def keep_workspace(
     `deliverable` is the path of what the task has collected already. Once `over` says so, nothing more is copied.
     OSError where the disk does not even take the manifest.
     """
-    found = _listed(sandbox)
+    listing = _Listing.of(sandbox)
     copying = _Copying(sandbox, record, keep, secrets, over)
     entries: dict[str, FileEntry] = {}
     wanted: list[tuple[FileInfo, State]] = []
-    for info in found:
+    for info in listing.files:
         state = at_start.state(info)
         why = _left_out(info, state, keep, deliverable, secrets)
         if why is None:
             wanted.append((info, state))
         else:
             entries[info.path] = FileEntry(path=_name(sandbox, info.path), size=info.size, state=state, why=why)
-    for info, state in sorted(wanted, key=lambda each: _rank(each[0])):
+    for info, state in sorted(wanted, key=lambda each: (each[1] == "unknown", _rank(each[0]))):
         entries[info.path] = copying.entry(info, state)
-    complete = len(found) < LISTED
-    if complete:
+    if listing.complete:
         for path in at_start.files.keys() - entries.keys():
             entries[path] = FileEntry(path=_name(sandbox, path), size=at_start.files[path][0], state="removed")
     manifest = WorkspaceManifest(
         keep=keep,
         start=sandbox.workspace.start,
-        complete=complete,
+        complete=listing.complete and at_start.complete,
         kept_files=copying.files,
         kept_bytes=copying.bytes,
         files=tuple(entries[path] for path in sorted(entries)),
@@ -133,10 +138,18 @@ def _encoded(manifest: WorkspaceManifest) -> bytes:
     return f'{head},"files":[\n{lines}\n]}}\n'.encode()
 
 
-def _listed(sandbox: Sandbox) -> list[FileInfo]:
-    """All of the workspace but its folders."""
-    found = sandbox.list(sandbox.workspace.start, depth=DEPTH, limit=LISTED)
-    return [info for info in found if info.kind is not FileKind.FOLDER]
+@dataclass(frozen=True)
+class _Listing:
+    """What is in the workspace, but its folders."""
+
+    files: list[FileInfo]
+    complete: bool  # whether these are all: there are no more entries than are looked at, and none is deeper
+
+    @classmethod
+    def of(cls, sandbox: Sandbox) -> _Listing:
+        found = sandbox.list(sandbox.workspace.start, depth=DEPTH + 1, limit=LISTED + 1)
+        shallow = [info for info in found[:LISTED] if _below(sandbox, info.path).count("/") < DEPTH]
+        return cls([info for info in shallow if info.kind is not FileKind.FOLDER], len(shallow) == len(found))
 
 
 def _below(sandbox: Sandbox, path: str) -> str:
@@ -178,7 +191,7 @@ class _Copying:
     def __init__(self, sandbox: Sandbox, record: Path, keep: Keep, secrets: Secrets, over: Over) -> None:
         self._sandbox = sandbox
         self._folder = record / "workspace"
-        self._part = record / ".keeping.part"
+        self._part = record / PART
         self._secrets = secrets
         self._over = over
         free = shutil.disk_usage(record).free - RESERVE

@@ -20,7 +20,7 @@ from agentctl.base.messages import Result, Role, Text
 from agentctl.base.text import cut
 from agentctl.base.values import Frozen
 
-from .resume import refuse_local, with_rootfs
+from .resume import refuse_kind, with_rootfs
 from .runner import Outcome, run
 from .tasks import current_ref
 from .volatile import Moment, settled
@@ -56,18 +56,18 @@ def play_again(
     listener: Listener | None = None,
     environment: Mapping[str, str],
     cancel: Cancel | None = None,
-    local: bool = False,
+    kind: str | None = None,
     rootfs: Path | None = None,
 ) -> Played:
     """Play the attempt in `record` again into the new record `into`, and compare the two.
 
     The task is staged as it is now: where it is no longer what was recorded, that is a difference too, and the rest
-    shows what came of it. `local` allows a record to run its commands outside of any sandbox, as it once did, and
-    `rootfs` names the system that they ran in, where it was a given one.
+    shows what came of it. `kind` "local" allows a record to run its commands outside of any sandbox, as it once did,
+    and `rootfs` names the system that they ran in, where it was a given one.
     """
     reader = RecordReader(record)
     spec = reader.manifest.spec
-    refuse_local(record, spec, local=local)
+    refuse_kind(record, spec, kind)
     spec = with_rootfs(record, spec, rootfs)
     if not reader.replies:
         raise InputError("this record holds no reply to play again", file=record)

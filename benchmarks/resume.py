@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agentctl.agents.events import Carried as CarriedEvent
-from agentctl.agents.events import Event, WentOn
+from agentctl.agents.events import Carried, Event, WentOn
 from agentctl.agents.manifest import read_manifest, read_result
-from agentctl.agents.models.journal import Carried
+from agentctl.agents.models.journal import EarlierBooks
+from agentctl.agents.models.keys import THIS_MACHINE
 from agentctl.agents.models.protocol import Kind, RawReply
 from agentctl.agents.reading import RecordReader
 from agentctl.agents.record import claimed
@@ -21,25 +21,33 @@ from agentctl.base.errors import InputError, SetupError
 
 from .scratch import work_folder
 
-_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_LEAVE = "leave it out: what an attempt began with is not changed"
 
 
-def refuse_local(record: Path, spec: AttemptSpec, *, local: bool) -> None:
-    """A record may be anybody's: only its reader can say that its commands may run outside of a sandbox."""
-    if spec.sandbox.kind == "local" and not local:
+def refuse_kind(record: Path, spec: AttemptSpec, kind: str | None) -> None:
+    """A record may be anybody's: only its reader can say that its commands may run outside of a sandbox.
+
+    `kind` is the kind of sandbox that the reader names, if any; like all that is named, it must be the record's.
+    """
+    named = spec.sandbox.kind
+    if named == "local" and kind != "local":
         raise InputError(
             "its commands ran without a sandbox",
             file=record,
             field="--sandbox",
             remedy="if you trust it: --sandbox local",
         )
+    if kind not in (None, named):
+        raise InputError(f"its commands ran in the sandbox {named}", file=record, field="--sandbox", remedy=_LEAVE)
 
 
 def refuse_address(record: Path, spec: AttemptSpec, api_base: str | None) -> None:
     """A record may be anybody's: only its reader can say that a key may go to the address that it names."""
     named = spec.model.api_base
-    if named is None or urlsplit(named).hostname in _THIS_MACHINE or api_base == named:
+    if api_base == named or (named and api_base is None and urlsplit(named).hostname in THIS_MACHINE):
         return
+    if named is None:
+        raise InputError("its model is at its provider's own address", file=record, field="--api-base", remedy=_LEAVE)
     raise InputError(
         f"its model is at {named}",
         file=record,
@@ -62,21 +70,21 @@ def with_rootfs(record: Path, spec: AttemptSpec, rootfs: Path | None) -> Attempt
             remedy="if that is right, name it, or where it is here: --rootfs DIR",
         )
     if named is None and rootfs is not None:
-        raise InputError("its commands ran in a system of the machine's own", file=record, field="--rootfs")
+        raise InputError("its commands ran in the machine's own system", file=record, field="--rootfs", remedy=_LEAVE)
     return spec.model_copy(update={"sandbox": spec.sandbox.model_copy(update={"rootfs": rootfs})})
 
 
 def resumed(
-    record: Path, into: Path, *, api_base: str | None = None, local: bool = False, rootfs: Path | None = None
+    record: Path, into: Path, *, api_base: str | None = None, kind: str | None = None, rootfs: Path | None = None
 ) -> AttemptSpec:
     """The spec of an attempt that goes on in `into` from where the one in `record` was cut off.
 
-    What a stranger's record could do harm with, its reader must name: see `refuse_address`, `refuse_local` and
-    `with_rootfs`.
+    What a stranger's record could do harm with, its reader must name, and what is named must be the record's: see
+    `refuse_address`, `refuse_kind` and `with_rootfs`.
     """
     spec = read_manifest(record).spec
     refuse_address(record, spec, api_base)
-    refuse_local(record, spec, local=local)
+    refuse_kind(record, spec, kind)
     spec = with_rootfs(record, spec, rootfs)
     return spec.model_copy(update={"resume_from": record.absolute(), "record": into})
 
@@ -86,7 +94,7 @@ class Before:
     """What an attempt goes on from: nothing, or a record that was cut off."""
 
     record: Path | None = None
-    carried: Carried = field(default_factory=Carried)
+    carried: EarlierBooks = field(default_factory=EarlierBooks)
     seconds: float = 0.0  # of work
     replies: tuple[RawReply, ...] = ()  # of the main model, to be given again
     add: Callable[[Event], None] = lambda event: None  # to the record that was cut off
@@ -126,7 +134,7 @@ class Before:
         except OSError as error:
             raise SetupError(f"can't be gone on from: {error.strerror}", file=self.record) from None
         books = self.carried
-        carried = CarriedEvent(
+        carried = Carried(
             record=str(self.record),
             spent=books.spent,
             uncertain=books.uncertain,

@@ -41,7 +41,7 @@ from agentctl.tools.sandbox.protocol import Refusal, Sandbox
 from agentctl.tools.tool import Tool, ToolContext, spec_of
 
 from .keeping import AtStart, keep_workspace
-from .recordings import check_programs
+from .recording_programs import check_programs
 from .resume import Before
 from .scratch import work_folder
 from .tasks import load_task

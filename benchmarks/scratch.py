@@ -11,20 +11,30 @@ import fcntl
 import os
 import re
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from agentctl.base.errors import InputError, SetupError
 
-IN_USE = "an attempt is at work in it"
-NOT_OURS = "no work folder of agentctl's"
-ELSEWHERE = "an attempt may be at work in it on"  # another machine, of whose locks nothing is known here
+AT_WORK = "an attempt is at work in it"
 MARKER = ".agentctl"  # holds the name of the machine: locks of another one may not be seen here
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATIENCE = 5.0  # seconds for what is left of a killed attempt to be gone: the kernel ends it with its owner
+
+
+class Left(StrEnum):
+    """What became of a folder that may be a killed attempt's, or would."""
+
+    NOT_OURS = "not ours"
+    IN_USE = "in use"
+    STAYS = "stays"  # it can't be removed
+    GOES = "goes"
 
 
 @contextmanager
@@ -32,7 +42,8 @@ def work_folder(record: Path) -> Iterator[Path]:
     """The work folder of the attempt that leaves `record`: empty but for its marker, and removed afterwards.
 
     What a killed attempt left in it is removed first; at the end go also the folders above it that were made for it, if
-    they are empty. InputError where an attempt is at work in it, SetupError where it can't be made.
+    they are empty. InputError where an attempt is at work in it, SetupError where it can't be made, or where somebody
+    else may have put there what stands there.
     """
     folder = work_folder_of(record)
     above = [parent for parent in folder.parents if not parent.exists()]
@@ -56,29 +67,38 @@ def work_folder_of(record: Path) -> Path:
     return record.with_name(f".{record.name}.work")
 
 
-def remove_abandoned(folder: Path, *, remove: bool) -> str | None:
+def record_of(folder: Path) -> Path:
+    """The record whose work folder is `folder`."""
+    return folder.with_name(folder.name.removeprefix(".").removesuffix(".work"))
+
+
+def remove_abandoned(folder: Path, *, remove: bool) -> tuple[Left, str]:
     """Remove the work folder `folder` that a killed attempt left. Without `remove` only look whether that can be done.
 
-    Returns why it can't be; None where all is well. What does not bear our marker is not ours, unless it is empty:
-    NOT_OURS.
+    Returns what became of it, and why it is not gone. What does not bear our marker is not ours, unless it is empty.
     """
     try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        lock = os.open(folder, _FOLDER)
     except OSError:  # a link, another user's, or gone
-        return NOT_OURS
+        return Left.NOT_OURS, ""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        why = _not_ours(lock) or _mounted_below(folder, unmount=remove)
+        host = _marked_by(lock)
+        if host is None and any(folder.iterdir()):
+            return Left.NOT_OURS, ""
+        if host not in (None, socket.gethostname()):  # of its locks nothing is known here
+            return Left.IN_USE, f"an attempt may be at work in it on {host}"
+        why = _mounted_below(folder, unmount=remove)
         if why is None and remove:
             _remove_all(lock)
             folder.rmdir()
     except BlockingIOError:
-        return IN_USE
+        return Left.IN_USE, AT_WORK
     except OSError as error:
-        return error.strerror
+        return Left.STAYS, error.strerror or str(error)
     finally:
         os.close(lock)
-    return why
+    return (Left.GOES, "") if why is None else (Left.STAYS, why)
 
 
 def in_use(path: Path) -> bool:
@@ -96,14 +116,14 @@ def in_use(path: Path) -> bool:
     return False
 
 
-def _not_ours(lock: int) -> str | None:
+def _marked_by(lock: int) -> str | None:
+    """The machine that the marker in the open folder `lock` names; None without one."""
     try:
         marker = os.open(MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=lock)
     except OSError:
-        return NOT_OURS if os.listdir(lock) else None
+        return None
     with os.fdopen(marker, "rb") as file:
-        host = file.read(300).decode(errors="replace").strip()
-    return None if host == socket.gethostname() else f"{ELSEWHERE} {host}"
+        return file.read(300).decode(errors="replace").strip()
 
 
 def _mounted_below(folder: Path, *, unmount: bool) -> str | None:
@@ -131,9 +151,7 @@ def _locked(folder: Path, record: Path) -> int:
     """A descriptor of `folder` that holds its lock."""
     while True:
         try:
-            # For nobody else: who is root in a sandbox may leave programs in it that run as whoever owns them.
-            folder.mkdir(0o700, parents=True, exist_ok=True)
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            lock = _opened(folder)
         except OSError as error:
             raise SetupError(
                 f"no folder can be made here: {error.strerror}",
@@ -153,6 +171,31 @@ def _locked(folder: Path, record: Path) -> int:
                 raise InputError("an attempt is at work on it", file=record, remedy="wait for its end") from None
             raise SetupError(f"can't be locked: {error.strerror}", file=folder) from None
         os.close(lock)
+
+
+def _opened(folder: Path) -> int:
+    """A descriptor of `folder`, which is made if it is not there. What others could have put there is not taken."""
+    try:
+        # For nobody else: who is root in a sandbox may leave programs in it that run as whoever owns them.
+        folder.mkdir(0o700, parents=True)
+        others = 0  # some file systems know no modes: what we made is ours, whatever they say
+    except FileExistsError:
+        others = stat.S_IWGRP | stat.S_IWOTH
+    try:
+        lock = os.open(folder, _FOLDER)
+    except NotADirectoryError:  # a link too is none
+        raise _not_taken(folder, "is no folder") from None
+    status = os.fstat(lock)
+    if status.st_uid == os.getuid() and not status.st_mode & others:
+        return lock
+    os.close(lock)
+    raise _not_taken(folder, "can be written by others" if status.st_uid == os.getuid() else "belongs to another user")
+
+
+def _not_taken(folder: Path, why: str) -> SetupError:
+    return SetupError(
+        f"{why}, and an attempt would work in it", file=folder, remedy="remove it, or give another record"
+    )
 
 
 def _empty(folder: Path, lock: int) -> None:
@@ -211,12 +254,11 @@ class _Level:
 
 def _into(folder: int, name: str) -> int:
     """Open the folder `name` in the open `folder`, which is closed."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        inner = os.open(name, flags, dir_fd=folder)
+        inner = os.open(name, _FOLDER, dir_fd=folder)
     except PermissionError:  # closed to its owner, too
         os.chmod(name, 0o700, dir_fd=folder)
-        inner = os.open(name, flags, dir_fd=folder)
+        inner = os.open(name, _FOLDER, dir_fd=folder)
     os.close(folder)
     return inner
 

@@ -105,13 +105,15 @@ def _fields(model: type[BaseModel], above: Key) -> Iterator[tuple[Key, FieldInfo
             yield (*above, name), field
 
 
-@cache
 def adapter(key: Key) -> TypeAdapter[Any]:
     """What makes a value of a setting, or of an entry of a table, out of what is given for it."""
-    field = fields()[setting_of(key) or key]
-    wanted: Any = (
-        Annotated[field.annotation, field] if key in fields() else get_args(field.annotation)[1]  # of a table's entry
-    )
+    return _adapter(setting_of(key) or key, key not in fields())
+
+
+@cache
+def _adapter(setting: Key, entry: bool) -> TypeAdapter[Any]:
+    field = fields()[setting]
+    wanted: Any = get_args(field.annotation)[1] if entry else Annotated[field.annotation, field]
     return TypeAdapter(wanted, config=ConfigDict(allow_inf_nan=False))
 
 

@@ -5,20 +5,28 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from agentctl.agents.scaffold import SCAFFOLD_FILES
 from agentctl.agents.secrets import says_secret
 from agentctl.base.errors import InputError
+from agentctl.base.paths import means_file
 from agentctl.tools.sandbox.environment import has_credentials
 
+from .corebench.dataset import DATASET_FILES
 from .settings import Key
 
 NAME = "agentctl.toml"
 _LARGEST = 1 << 20  # bytes
 _PATHS = re.compile(r"(script|replay):(?!agentctl:)(?P<path>.+)")  # of a model's name
+_NAME_OR_FILE: Mapping[Key, Collection[str]] = {
+    ("scaffold",): SCAFFOLD_FILES,
+    ("data", "dataset"): DATASET_FILES,
+}
 # How providers' keys begin, and a long run of letters and digits, as keys of those that have no such beginning are.
 _KEY = re.compile(
     r"(sk-|sk_|rk-|gsk_|hf_|xai-|AIza|gh[pous]_|github_pat_|glpat-|AKIA|r8_|pplx-|csk-|nvapi-|eyJ)[\w.-]{12,}"
@@ -36,15 +44,29 @@ class SettingsFile:
 
     def where(self, key: Key) -> str:
         """The file, and the line in which the value of `key` begins."""
-        line = _line(self.text, key)
+        line = self._lines.get(key)
         return f"{shown(self.path)}:{line}" if line else shown(self.path)
+
+    @cached_property
+    def _lines(self) -> Mapping[Key, int]:
+        """The line in which each key is first set, of tables as well as of what is in them."""
+        lines: dict[Key, int] = {}
+        table: Key = ()
+        for number, text, tree in _statements(self.text):
+            if text.lstrip().startswith("["):
+                table = _only_path(tree)
+                lines.setdefault(table, number)
+                continue
+            for path in _paths(tree):
+                lines.setdefault((*table, *path), number)
+        return lines
 
     def anchored(self, key: Key, value: Any) -> Any:
         """`value` with a path in it made relative to the file's folder, instead of to whoever reads it."""
         folder = self.path.parent
         if isinstance(value, Path):
             return folder / value.expanduser()
-        if key in (("scaffold",), ("data", "dataset")) and (Path(value).suffix or "/" in value):
+        if key in _NAME_OR_FILE and means_file(value, _NAME_OR_FILE[key]):
             return str(folder / Path(value).expanduser())
         if key == ("model", "name") and (named := _PATHS.fullmatch(value)):
             return f"{named[1]}:{folder / Path(named['path']).expanduser()}"
@@ -111,18 +133,32 @@ def _read(path: Path) -> SettingsFile:
         raise InputError(f"can't be read: {error}", file=path) from None
 
 
-def _line(text: str, key: Key) -> int | None:
-    """The line in which `key` is set: where the shortest beginning of the file that holds it has its last statement."""
-    lines = text.splitlines(keepends=True)
-    begins = 1
-    for number in range(1, len(lines) + 1):
+def _statements(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """The statements of a file of settings: the line in which each begins, its text, and what it says by itself.
+
+    A statement is the fewest lines that are TOML for themselves.
+    """
+    lines = text.split("\n")
+    begins = 0
+    for end in range(1, len(lines) + 1):
+        statement = "\n".join(lines[begins:end]) + "\n"
         try:
-            tree: Any = tomllib.loads("".join(lines[:number]))
+            tree = tomllib.loads(statement)
         except tomllib.TOMLDecodeError:  # in the middle of a value of several lines
             continue
-        for part in key:
-            tree = tree.get(part) if isinstance(tree, dict) else None
-        if tree is not None:
-            return begins
-        begins = number + 1
-    return None
+        yield begins + 1, statement, tree
+        begins = end
+
+
+def _only_path(tree: Mapping[str, Any]) -> Key:
+    """The key of the table that a line [a.b] or [[a.b]] begins."""
+    for name, inner in tree.items():
+        return (name, *(_only_path(inner) if isinstance(inner, dict) else ()))
+    return ()
+
+
+def _paths(tree: Mapping[str, Any]) -> Iterator[Key]:
+    for name, inner in tree.items():
+        yield (name,)
+        if isinstance(inner, dict):
+            yield from ((name, *path) for path in _paths(inner))

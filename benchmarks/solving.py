@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -133,10 +134,11 @@ def _shipped_recording(located: Located) -> str:
 
 
 def new_record(folder: Path, task: str, level: str) -> Path:
-    """A place in `folder` that is not taken yet, named by task, level and time."""
-    base = folder / f"{task}-{level}-{datetime.now():%Y%m%d-%H%M%S}"
-    path, n = base, 1
-    while path.exists():
-        n += 1
-        path = base.with_name(f"{base.name}-{n}")
-    return path
+    """A place in `folder` that is not taken yet, named by task, level and time.
+
+    By chance too: of attempts that start in the same second none sees the others yet, and they may be on many machines.
+    """
+    while True:
+        path = folder / f"{task}-{level}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        if not os.path.lexists(path):
+            return path

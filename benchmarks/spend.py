@@ -78,7 +78,7 @@ class Line:
 
 
 @dataclass
-class Spend:
+class SpendReport:
     """All lines of a set of records, and what is to be said of the set."""
 
     lines: list[Line] = field(default_factory=list)
@@ -100,12 +100,12 @@ class Spend:
         return sums
 
 
-def spend_of(places: Iterable[Path]) -> Spend:
+def spend_of(places: Iterable[Path]) -> SpendReport:
     """What the records at `places` came to; folders are searched. A record that stands there twice counts once.
 
     InputError for a place that is not there or holds no record. A record that can't be read is named in the answer.
     """
-    spend = Spend()
+    spend = SpendReport()
     members: dict[str, _Member] = {}
     for folder in dict.fromkeys(record for place in places for record in _records(place)):
         try:
@@ -168,11 +168,11 @@ class _Member:
                     waiting[event.sent.n] = event
                 case Replied(came=came):
                     waiting.pop(came.n, None)
-                    yield self._line(came.role, self._billed(came.usage, came.cost))
+                    yield self._line(came.role, self._billed(came.usage, came.cost, calls=1))
                 case Failed(failed=failed):
                     sent = waiting.pop(failed.n, None)
                     if failed.usage is not None:
-                        yield self._line(failed.role, self._billed(failed.usage, failed.cost))
+                        yield self._line(failed.role, self._billed(failed.usage, failed.cost, calls=0))
                     if failed.lost and sent is not None:
                         rest = max(ZERO, sent.sent.bound - (failed.cost or ZERO))
                         yield self._line(failed.role, Sum(lost_calls=1, uncertain=rest))
@@ -181,10 +181,11 @@ class _Member:
         for event in waiting.values():
             yield self._line(event.sent.role, Sum(lost_calls=1, uncertain=event.sent.bound))
 
-    def _billed(self, usage: Usage, spent: Decimal | None) -> Sum:
+    def _billed(self, usage: Usage, spent: Decimal | None, *, calls: int) -> Sum:
+        """What a reply came to, or one that broke off: that is no call which brought one."""
         known = spent is not None
         return Sum(
-            calls=1,
+            calls=calls,
             tokens=usage.total_tokens,
             spent=spent or ZERO,
             unpriced_calls=not known,

@@ -15,18 +15,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agentctl.agents.record import claimed
-from agentctl.base.errors import AgentctlError
+from agentctl.agents.record import ASIDE, claimed
+from agentctl.base.errors import AgentctlError, InputError, SetupError
+from agentctl.base.jsonio import written_for
 from agentctl.base.values import Frozen
 from agentctl.tools.sandbox import limits, procs
 from agentctl.tools.sandbox.label import left_behind
 
-from .scratch import ELSEWHERE, IN_USE, NOT_OURS, in_use, remove_abandoned, work_folder, work_folder_of
+from .keeping import PART
+from .scratch import AT_WORK, Left, in_use, remove_abandoned, work_folder, work_folder_of
 
 DOCTOR = "agentctl-doctor"  # how records of `agentctl doctor` would be called, in the folder for temporary files
-_HALF_MADE = re.compile(r"outputs|\.aside|events\.jsonl|manifest\.json|\.manifest\.json\.\d+\.part")
-_PARTS = re.compile(r"\.aside|\.keeping\.part|\.(manifest|result|workspace|report)\.json\.\d+\.part")
-
+_WRITTEN = frozenset({"manifest.json", "result.json", "workspace.json", "report.json"})
+_HALF_MADE = frozenset({"outputs", ASIDE, "events.jsonl", "manifest.json"})
 
 What: TypeAlias = Literal["process", "control group", "work folder", "half-made record", "rest in a record"]
 State: TypeAlias = Literal["left", "removed", "in use", "stays"]
@@ -101,7 +102,7 @@ def _groups(remove: bool) -> Iterator[Found]:
     """Control groups whose owners were killed before they could remove them."""
     for folder in limits.abandoned():
         why = _gone(folder) if remove else ""
-        yield _told("control group", folder, remove, why)
+        yield _told("control group", folder, remove, Left.STAYS if why else Left.GOES, why)
 
 
 def _gone(group: Path) -> str:
@@ -120,34 +121,39 @@ def _gone(group: Path) -> str:
 
 
 def _work_folder(folder: Path, remove: bool) -> Iterator[Found]:
-    why = remove_abandoned(folder, remove=remove)
-    if why != NOT_OURS:
-        yield _told("work folder", folder, remove, why or "")
+    left, why = remove_abandoned(folder, remove=remove)
+    if left is not Left.NOT_OURS:
+        yield _told("work folder", folder, remove, left, why)
 
 
 def _half_made(folder: Path, remove: bool) -> Iterator[Found]:
     """A record that was being made when its maker was killed. Its maker would hold the lock of the work folder."""
     names = [path.name for path in folder.iterdir()]
-    if "outputs" not in names or not all(_HALF_MADE.fullmatch(name) for name in names):
+    if "outputs" not in names or not all(_half_made_by_us(name) for name in names):
         return
     record = folder.with_name(folder.name.removeprefix(".").removesuffix(".new"))
-    why = ""
-    if remove:
+    left, why = (Left.IN_USE, AT_WORK) if in_use(work_folder_of(record)) else (Left.GOES, "")
+    if remove and left is Left.GOES:
         try:
             with work_folder(record):
                 shutil.rmtree(folder)
-        except AgentctlError as error:
-            why = IN_USE if "at work" in error.problem else str(error)
+        except InputError:  # an attempt began just now
+            left, why = Left.IN_USE, AT_WORK
+        except SetupError as error:
+            left, why = Left.STAYS, str(error)
         except OSError as error:
-            why = error.strerror or str(error)
-    elif in_use(work_folder_of(record)):
-        why = IN_USE
-    yield _told("half-made record", folder, remove, why)
+            left, why = Left.STAYS, error.strerror or str(error)
+    yield _told("half-made record", folder, remove, left, why)
+
+
+def _half_made_by_us(name: str) -> bool:
+    return name in _HALF_MADE or written_for(name) == "manifest.json"
 
 
 def _rests(record: Path, remove: bool) -> Iterator[Found]:
     """What a writer that was killed left in its record beside what belongs there."""
-    parts = [path.name for path in record.iterdir() if _PARTS.fullmatch(path.name)]
+    names = [path.name for path in record.iterdir()]
+    parts = [name for name in names if name in (ASIDE, PART) or written_for(name) in _WRITTEN]
     if not parts or in_use(record / "events.jsonl"):
         return
     if remove:
@@ -157,11 +163,10 @@ def _rests(record: Path, remove: bool) -> Iterator[Found]:
                     (record / name).unlink(missing_ok=True)
         except AgentctlError:  # somebody goes on from it just now
             return
-    yield from (_told("rest in a record", record / name, remove, "") for name in sorted(parts))
+    yield from (_told("rest in a record", record / name, remove, Left.GOES, "") for name in sorted(parts))
 
 
-def _told(what: What, place: Path, remove: bool, why: str) -> Found:
-    state: State = (
-        "in use" if why.startswith((IN_USE, ELSEWHERE)) else "stays" if why else "removed" if remove else "left"
-    )
+def _told(what: What, place: Path, remove: bool, left: Left, why: str) -> Found:
+    gone: State = "removed" if remove else "left"
+    state: State = "in use" if left is Left.IN_USE else "stays" if left is Left.STAYS else gone
     return Found(what=what, name=str(place), state=state, why=why)

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from agentctl.agents.spec import AttemptSpec
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import AgentctlError
+from agentctl.base.errors import AgentctlError, refused
 
 from .runner import run
 
@@ -110,9 +110,7 @@ class Server:
         try:
             spec = AttemptSpec.model_validate_json(line)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            print(f"agentctl: standard input: {where}: {first['msg']}", file=sys.stderr)
+            print(f"agentctl: {refused(error, file='standard input')}", file=sys.stderr)
             self._tell(None, 2)
             return
         pid = self._fork(spec)

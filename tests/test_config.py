@@ -46,6 +46,13 @@ def test_each_place_counts_before_the_next(read: Read) -> None:
         assert str(config.origin(STEPS)).endswith(name or "default")
 
 
+def test_each_setting_of_a_long_file_has_its_line(read: Read) -> None:
+    lines = "".join(f'"model-{n}" = "1,{n}"\n' for n in range(1000))
+    config = read(project=f"[prices.lines]\n{lines}")
+    names = [str(origin) for name, _, origin in config.rows() if name.startswith("prices.lines")]
+    assert names == [f"agentctl.toml:{n}" for n in range(2, 1002)]
+
+
 def test_each_setting_counts_by_itself(read: Read) -> None:
     config = read(
         project='[model]\nname = "p"\n[model.extra]\na = 1\nb = 1',
@@ -160,6 +167,10 @@ def test_paths_in_a_file_begin_at_the_file(tmp_path: Path, read: Read, monkeypat
     assert settings.prices.file == work / "p.yaml"
     named = read(project='scaffold = "plain"\n[data]\ndataset = "train"\n[model]\nname = "openai/x"').settings
     assert (named.scaffold, named.data.dataset, named.model.name) == ("plain", "train", "openai/x")
+    dotted_names = read(project='scaffold = "my.v2"\n[data]\ndataset = "v1.1"').settings
+    assert (dotted_names.scaffold, dotted_names.data.dataset) == ("my.v2", "v1.1")
+    for path in ("./d", "sub/d.v1", "d.json.gpg"):
+        assert read(project=f'[data]\ndataset = "{path}"').settings.data.dataset == str(work / path)
     assert read(AGENTCTL_DATA_DATASET="d.json", project="#").settings.data.dataset == "d.json"
 
 
@@ -182,6 +193,11 @@ REFUSED = {
     '[sandbox]\nallow_hosts = "a.org"': (2, "sandbox.allow_hosts", "array"),
     '[prices.lines]\na = "free"\n"b/c" = "5"': (3, "prices.lines", "b/c: should be 'IN,OUT'"),
     '[prices]\n\nlines = {a = "x"}': (3, "prices.lines", "a: should be"),
+    '[prices.lines]\n"a" = "free"\n\n# x\n"b.c" =  """\n5"""': (5, "prices.lines", "b.c: should be"),
+    "[limits]\r\n\r\ncost = 4": (3, "limits.cost", "limits.cost_usd"),
+    "limits.steps = 3\nlimits.cost = 4": (2, "limits.cost", "limits.cost_usd"),
+    '[[modle]]\nname = "x"': (1, "modle", "agentctl doctor --config"),
+    '[model]\nname = "a\u2028b"\nnmae = "x"': (3, "model.nmae", "model.name"),
     '[model]\napi_key = "x"': (2, "model.api_key", "looks like a key"),
     '[model]\nname = "sk-proj-abcdefghijklmnop"': (2, "model.name", "looks like a key"),
     '[model.extra]\nauth = {bearer_token = "x"}': (2, "model.extra", "looks like a key"),
@@ -266,3 +282,23 @@ def test_what_is_no_text_file_is_told(tmp_path: Path, make: Callable[[Path], Non
     make(tmp_path / "agentctl.toml")
     with pytest.raises(InputError, match=re.escape(f"{tmp_path}/agentctl.toml")):
         read_config(environment={"HOME": str(tmp_path)}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('[model]\nname = "openai/gpt-5"\napi_base = "http://192.0.2.2:9/v1"', "model.api_base"),
+        ('[sandbox]\nkind = "local"', "sandbox.kind"),
+    ],
+)
+def test_a_projects_file_may_not_say_where_keys_go_or_do_without_a_sandbox(read: Read, text: str, field: str) -> None:
+    with pytest.raises(InputError, match=field):
+        read(project=text)
+    value = text.rpartition("= ")[2].strip('"')
+    assert read(project=text, flags={field: value}).origin(tuple(field.split("."))).place == "flag"
+    assert read(project="scaffold = 'plain'", user=text).origin(tuple(field.split("."))).place == "file"
+
+
+def test_a_projects_file_may_name_a_server_of_this_machine(read: Read) -> None:
+    text = '[model]\nname = "m"\napi_base = "http://localhost:8000/v1"'
+    assert read(project=text).settings.model.api_base == "http://localhost:8000/v1"

@@ -18,7 +18,7 @@ from agentctl.agents.events import MessageAdded
 from agentctl.agents.reading import RecordReader, read_events
 from agentctl.base.errors import InputError, SetupError
 from agentctl.base.messages import Call
-from agentctl.benchmarks import recordings
+from agentctl.benchmarks import recording_programs
 from agentctl.benchmarks.corebench.dataset import Level, load_dataset
 from agentctl.benchmarks.corebench.scoring import prediction_interval, score_report
 from agentctl.benchmarks.corebench.staging import shown, stage
@@ -43,7 +43,7 @@ def folder(name: str) -> Path:
 
 
 def skip_without_programs(recording: str) -> None:
-    for program in recordings.programs().get(recording, {}):
+    for program in recording_programs.programs().get(recording, {}):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
 
@@ -192,11 +192,11 @@ def test_what_a_recording_runs_is_declared(recording: str) -> None:
     parts = [part for event in events if isinstance(event, MessageAdded) for part in event.message.parts]
     ran = [part.written() for part in parts if isinstance(part, Call) and part.name in ("bash", "job")]
     used = {program for program in ("Rscript", "jupyter") if any(f"{program} " in each for each in ran)}
-    assert used <= set(recordings.programs().get(recording, {}))
+    assert used <= set(recording_programs.programs().get(recording, {}))
 
 
 def test_programs_are_declared_of_attempts_that_there_are() -> None:
-    for recording in recordings.programs():
+    for recording in recording_programs.programs():
         name, _, level = recording.rpartition("-")
         assert name in CAPSULES
         assert level in tuple(Level)
@@ -205,7 +205,9 @@ def test_programs_are_declared_of_attempts_that_there_are() -> None:
 @needs_sandbox
 def test_a_recording_without_its_programs_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = EXAMPLES / "recordings" / f"{PENGUINS}-easy"
-    monkeypatch.setattr(recordings, "programs", lambda: {record.name: {"sh": "dash", "no-such-R": "some-r-base"}})
+    monkeypatch.setattr(
+        recording_programs, "programs", lambda: {record.name: {"sh": "dash", "no-such-R": "some-r-base"}}
+    )
     starts: list[Callable[[], object]] = [
         lambda: agentctl.solve(PENGUINS, level="easy", record=tmp_path / "again"),
         lambda: play_again(record, tmp_path / "again", environment=os.environ),

@@ -56,6 +56,7 @@ class Place:
         told = keep_workspace(self.sandbox, self.record, keep, self.at_start, over=over, **options)
         written = WorkspaceManifest.model_validate_json((self.record / "workspace.json").read_bytes())
         assert secrets_cut(told, options["secrets"]) == written
+        self.told = told
         kept = [entry for entry in told.files if entry.kept]
         assert self.kept() == sorted(entry.path for entry in kept)
         assert (told.kept_files, told.kept_bytes) == (len(kept), sum(entry.size for entry in kept))
@@ -111,6 +112,58 @@ def test_what_was_removed_is_told(place: Place) -> None:
     (place.root / "given/other.csv").unlink()
     entry = place.keep()["given/other.csv"]
     assert (entry.state, entry.size, entry.kept) == ("removed", 2, False)
+
+
+@pytest.mark.parametrize(
+    ("most", "complete"),
+    [
+        ({}, True),
+        ({"LISTED": 8}, True),  # three folders and five files
+        ({"LISTED": 7}, False),
+        ({"DEPTH": 3}, True),
+        ({"DEPTH": 2}, False),
+    ],
+)
+def test_a_list_that_was_cut_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch, most: dict[str, int], complete: bool
+) -> None:
+    """And what was not looked at is not taken for removed."""
+    for name in ("a/b/deep", "x", "y"):
+        place.put(name)
+    for name, value in most.items():
+        monkeypatch.setattr(keeping, name, value)
+    entries = place.keep()
+    assert place.told.complete is complete
+    assert (len(entries) == 5) is complete
+    assert not [entry for entry in entries.values() if entry.state == "removed"]
+
+
+def test_the_deepest_that_is_looked_at(place: Place) -> None:
+    place.put("d/" * (keeping.DEPTH - 1) + "deepest")
+    assert len(place.keep()) == 3
+    assert place.told.complete
+    place.put("d/" * keeping.DEPTH + "deeper")
+    shutil.rmtree(place.record / "workspace")
+    assert len(place.keep()) == 3
+    assert not place.told.complete
+
+
+@pytest.mark.parametrize("cut", ["LISTED", "DEPTH"])
+def test_what_a_cut_start_did_not_see_is_not_taken_for_made(
+    place: Place, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    place.put("zz/given", b"1234567890")
+    with monkeypatch.context() as patched:
+        patched.setattr(keeping, cut, 2 if cut == "LISTED" else 1)
+        place.at_start = AtStart.of(place.sandbox)
+    place.put("made", b"12345678901234567890")
+    monkeypatch.setattr(keeping, "BUDGET", 30)
+    entries = place.keep()
+    assert not place.told.complete
+    assert entries["zz/given"].state == "unknown"
+    states = {entry.state for entry in entries.values()}
+    assert "made" not in states
+    assert "removed" not in states
 
 
 def test_nothing_but_regular_files_is_read(place: Place, tmp_path: Path) -> None:

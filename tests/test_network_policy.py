@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from agentctl.base.errors import InputError
 from agentctl.tools.sandbox.network.addresses import is_outside
 from agentctl.tools.sandbox.network.names import parse_host
-from agentctl.tools.sandbox.network.outward import Outward, owners_proxy
+from agentctl.tools.sandbox.network.outward import Outward
+from agentctl.tools.sandbox.network.owners import owners_proxy
 from agentctl.tools.sandbox.network.policy import Destination, NotAllowed, Policy
 from agentctl.tools.sandbox.network.refusals import DIFFERENT, Refusals
 from agentctl.tools.sandbox.protocol import Refusal

@@ -49,7 +49,7 @@ def test_commands_and_options_exist(line: str) -> None:
 
 def settled(text: str) -> str:
     """`text` without what differs from run to run: times, and the record's name."""
-    text = re.sub(r"\d{8}-\d{6}(-\d+)?", "<time>", text)
+    text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{6}", "<time>", text)
     return re.sub(r"\b(\d+(\.\d)? s|\d+m\d\ds)\b", "<s>", text)
 
 

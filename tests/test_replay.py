@@ -240,7 +240,7 @@ def record(place: Path) -> Path:
 
 
 def again(record: Path, into: Path, *, local: bool = False, **environment: str) -> Played:
-    return play_again(record, into, environment={**os.environ, **environment}, local=local)
+    return play_again(record, into, environment={**os.environ, **environment}, kind="local" if local else None)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from agentctl.agents.pricing import Price, cost
 from agentctl.agents.reading import RecordReader
 from agentctl.agents.usage import Usage
 from agentctl.base.errors import InputError
-from agentctl.benchmarks.spend import CARRIED, NOT_SPLIT, Spend, Sum, spend_of
+from agentctl.benchmarks.spend import CARRIED, NOT_SPLIT, SpendReport, Sum, spend_of
 from agentctl.tools.sandbox.protocol import Fingerprint
 
 PRICE = parse_flag(PRICE_LINE)  # $10 and $30 a million tokens
@@ -85,7 +85,7 @@ def went_on_from(earlier: Path) -> Carried:
     return Carried(record=str(earlier), spent=books.spent, uncertain=books.uncertain, sends=books.sends)
 
 
-def total(spend: Spend, kind: Any = "live") -> Sum:
+def total(spend: SpendReport, kind: Any = "live") -> Sum:
     return spend.by(lambda line: "", kind).get("", Sum())
 
 
@@ -109,6 +109,7 @@ def test_lost_answers_are_uncertain_and_failed_ones_are_nothing(tmp_path: Path) 
     partly = failed(3, lost=True, usage=Usage(input_tokens=100), cost=Decimal("0.1"))
     spend = spend_of([record(tmp_path / "a", [*events, partly])])
     assert (total(spend).spent, total(spend).uncertain) == (Decimal("0.1"), Decimal("0.8"))
+    assert (total(spend).calls, total(spend).lost_calls, total(spend).tokens) == (0, 2, 100)
     books = RecordReader(tmp_path / "a").books()
     assert (books.spent, books.uncertain) == (total(spend).spent, total(spend).uncertain)
 

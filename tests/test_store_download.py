@@ -133,6 +133,14 @@ def test_a_busy_server_is_asked_again(mirror: Mirror, tmp_path: Path, status: in
     assert pauses[0] == 77 and 0 < pauses[1] < 30
 
 
+@pytest.mark.parametrize(("header", "least"), [("2.5", 2.5), ("soon", 0), ("Fri, 31 Dec 2100 23:59:59 GMT", 60)])
+def test_any_form_of_a_pause_is_understood(mirror: Mirror, tmp_path: Path, header: str, least: float) -> None:
+    mirror.faults = [Fault(status=503, headers={"Retry-After": header})]
+    pauses: list[float] = []
+    assert brought(mirror, tmp_path / "part", pauses) == DATA
+    assert pauses[0] >= least
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 501])
 def test_a_no_is_told_at_once(mirror: Mirror, tmp_path: Path, status: int) -> None:
     mirror.faults = [Fault(status=status)]

@@ -19,7 +19,7 @@ from mirror import add, capsule_archive, packed
 
 from agentctl.base.errors import InputError, SetupError
 from agentctl.benchmarks.corebench.store import archive as archives
-from agentctl.benchmarks.corebench.store.unpack import Limits, Unpacked, unpack
+from agentctl.benchmarks.corebench.store.unpack import ArchiveLimits, Unpacked, unpack
 
 ID = "capsule-0000101"
 LINK, SAME, FOLDER = tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE
@@ -28,7 +28,7 @@ LINK, SAME, FOLDER = tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE
 def unpacked(tmp_path: Path, data: bytes, **limits: int) -> Unpacked:
     archive = tmp_path / "archive.tar.gz"
     archive.write_bytes(data)
-    return unpack(archive, tmp_path / "in" / "here", ID, Limits(**limits))
+    return unpack(archive, tmp_path / "in" / "here", ID, ArchiveLimits(**limits))
 
 
 def refusal(tmp_path: Path, data: bytes, **limits: int) -> str:

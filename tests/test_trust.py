@@ -15,7 +15,7 @@ from agentctl.agents.spec import AttemptSpec
 from agentctl.base.errors import InputError
 from agentctl.base.messages import ImageRef
 from agentctl.benchmarks.corebench.locate import locate
-from agentctl.benchmarks.resume import refuse_address, refuse_local
+from agentctl.benchmarks.resume import refuse_address, refuse_kind
 from agentctl.prompts.compose import TaskText, compose, read_part
 from agentctl.tools.sandbox.protocol import SandboxSpec
 
@@ -58,16 +58,24 @@ def test_a_key_goes_only_where_its_owner_says() -> None:
     refuse_address(record, spec(), None)
     refuse_address(record, spec("http://127.0.0.1:8000/v1"), None)
     refuse_address(record, spec("https://models.example/v1"), "https://models.example/v1")
-    for said in (None, "https://other.example/v1"):
+    for named, said in (
+        ("https://models.example/v1", None),
+        ("https://models.example/v1", "https://other.example/v1"),
+        ("http://127.0.0.1:8000/v1", "https://other.example/v1"),
+        (None, "https://other.example/v1"),
+    ):
         with pytest.raises(InputError, match="--api-base"):
-            refuse_address(record, spec("https://models.example/v1"), said)
+            refuse_address(record, spec(named), said)
 
 
 def test_a_record_leaves_the_sandbox_only_where_its_reader_says() -> None:
-    refuse_local(Path("r"), spec(), local=False)
-    refuse_local(Path("r"), spec(kind="local"), local=True)
-    with pytest.raises(InputError, match="--sandbox local"):
-        refuse_local(Path("r"), spec(kind="local"), local=False)
+    for kind, said in (("bubblewrap", None), ("bubblewrap", "bubblewrap"), ("local", "local")):
+        refuse_kind(Path("r"), spec(kind=kind), said)
+    for said in (None, "bubblewrap"):
+        with pytest.raises(InputError, match="--sandbox local"):
+            refuse_kind(Path("r"), spec(kind="local"), said)
+    with pytest.raises(InputError, match="--sandbox: its commands ran in the sandbox bubblewrap"):
+        refuse_kind(Path("r"), spec(), "local")
 
 
 def test_words_of_ours_survive_an_environment_that_holds_them() -> None:

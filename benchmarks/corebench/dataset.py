@@ -18,6 +18,7 @@ from agentctl.base.values import Frozen
 
 from .store.encrypted import decrypted, is_encrypted
 
+DATASET_FILES = frozenset({".json", ".gpg", ".asc"})
 SIZE_LIMIT = 64 << 20  # bytes; the benchmark's own files have some 100 kB
 
 _SHAPE = "see the benchmark's dataset files: a JSON list of objects with capsule_id, task_prompt, results, ..."

@@ -12,10 +12,10 @@ from pathlib import Path
 from agentctl.agents.task import TaskRef
 from agentctl.base.errors import InputError
 from agentctl.base.jsonio import digest
-from agentctl.base.paths import portable, resolve
+from agentctl.base.paths import means_file, portable, resolve
 from agentctl.base.text import clean, head
 
-from .dataset import Capsule, load_dataset
+from .dataset import DATASET_FILES, Capsule, load_dataset
 from .store.catalog import Edition, published
 from .store.flaws import Flaw, known_flaws
 from .store.library import Held, all_held, file_of, is_name, named
@@ -24,7 +24,6 @@ from .store.room import used_now
 from .task import task_digest
 
 _EXAMPLES = "examples"
-_FILES = frozenset({".json", ".gpg", ".asc"})
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,7 @@ def find(name: str, dataset: str | Path | None, store: Store) -> Found:
     if dataset is None:
         return _found_anywhere(name, store)
     file = Path(dataset)
-    means_a_file = file.suffix in _FILES or len(file.parts) != 1 or file.exists()
-    if is_name(store, str(dataset)) or not means_a_file:
+    if is_name(store, str(dataset)) or not (means_file(str(dataset), DATASET_FILES) or file.exists()):
         return _found_in(named(store, str(dataset)), name, store)
     return Found(load_dataset(file).find(name), file, _name_of(file, store))
 

@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from ssl import SSLCertVerificationError
 from typing import Protocol
@@ -26,6 +25,7 @@ from urllib3.exceptions import HTTPError, SSLError
 
 from agentctl import __version__
 from agentctl.agents.models.endpoint import pool_for
+from agentctl.agents.models.faults import seconds_to_wait
 from agentctl.base.errors import AgentctlError, SetupError
 from agentctl.base.jsonio import write_atomically
 from agentctl.base.text import clean, head
@@ -243,13 +243,7 @@ def _validator(response: urllib3.BaseHTTPResponse) -> str:
 
 def _asked_pause(response: urllib3.BaseHTTPResponse) -> float:
     """Retry-After in seconds, 0 without one."""
-    asked = response.headers.get("Retry-After", "")
-    if asked.isdecimal():
-        return float(asked)
-    try:
-        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
-    except ValueError:
-        return 0.0
+    return seconds_to_wait(response.headers.get("Retry-After")) or 0.0
 
 
 def _known(part: Path, address: str) -> _Part | None:

@@ -16,9 +16,9 @@ from .download import Silent, Watcher, download
 from .library import Held, held, take_in
 from .pins import Pin, pin, pin_of
 from .place import Slot, Store, discard
-from .room import UNPACKING, Room, sweep
+from .room import UNPACKING, Room, clear_leftovers
 from .seal import Seal, read_seal, write_seal
-from .unpack import Limits, unpack
+from .unpack import ArchiveLimits, unpack
 
 _DATASETS = ".datasets"  # no collection has such a name
 
@@ -88,7 +88,7 @@ def _fetched(store: Store, edition: Edition, slot: Slot, how: Fetching, watcher:
     """The work of `fetch`, with the capsule locked."""
     lock_file = how.lock_file or store.lock_file
     known = pin_of(lock_file, slot.key)
-    sweep(slot)
+    clear_leftovers(slot)
     if slot.folder.is_dir():
         discard(slot.part)
         return Fetched(slot, _same(slot, known, lock_file), new=False)
@@ -150,7 +150,7 @@ def _unpacked(slot: Slot, archive: Path, sha256: str, address: str, lock_file: P
     """Unpack the archive beside the capsule's place, write down what it held, and put it there."""
     beside = slot.folder.with_name(f"{UNPACKING}{slot.id}")
     try:
-        done = unpack(archive, beside, slot.id, Limits(total=min(Limits.total, room.left())))
+        done = unpack(archive, beside, slot.id, ArchiveLimits(total=min(ArchiveLimits.total, room.left())))
         seal = Seal(
             address=address,
             sha256=sha256,
@@ -164,7 +164,7 @@ def _unpacked(slot: Slot, archive: Path, sha256: str, address: str, lock_file: P
         pin(lock_file, slot.key, Pin(sha256=sha256, size=seal.archive, unpacked=seal.unpacked))
         done.root.rename(slot.folder)
     finally:
-        sweep(slot)
+        clear_leftovers(slot)
     return seal
 
 

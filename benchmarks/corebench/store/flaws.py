@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from agentctl.base.errors import InputError
+from agentctl.base.errors import InputError, refused
 from agentctl.base.values import Frozen
 
 
@@ -45,10 +45,5 @@ def _parsed(text: str, file: Path) -> tuple[Flaw, ...]:
     except yaml.YAMLError as error:
         raise InputError(f"not YAML: {error}", file=file) from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InputError(
-            first["msg"],
-            file=file,
-            field=".".join(map(str, first["loc"])),
-            remedy="a list of entries with task, reason, source and, if not for all, datasets",
-        ) from None
+        remedy = "a list of entries with task, reason, source and, if not for all, datasets"
+        raise refused(error, file=file, remedy=remedy) from None

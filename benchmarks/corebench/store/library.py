@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agentctl.base.errors import InputError
+from agentctl.base.errors import InputError, refused
 from agentctl.base.jsonio import digest, write_atomically
 from agentctl.base.values import Frozen
 
@@ -44,8 +44,7 @@ def held(store: Store, name: str) -> Held | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InputError(first["msg"], file=about, remedy="import the dataset again") from None
+        raise refused(error, file=about, remedy="import the dataset again") from None
 
 
 def file_of(store: Store, dataset: Held) -> Path:

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from agentctl.base.errors import InputError
+from agentctl.base.errors import refused
 from agentctl.base.jsonio import write_atomically
 from agentctl.base.values import Frozen
 
@@ -59,9 +59,7 @@ def read_lock(path: Path) -> LockFile:
     except FileNotFoundError:
         return LockFile()
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or None
-        raise InputError(f"not a lock file: {first['msg']}", file=path, field=where, remedy="restore it") from None
+        raise refused(error, file=path, remedy="not a lock file: restore it") from None
 
 
 def pin_of(path: Path, key: str) -> Pin | None:

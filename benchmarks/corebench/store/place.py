@@ -18,8 +18,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
+
+from agentctl.base.jsonio import written_for
 
 
 def store_folder(environment: Mapping[str, str]) -> Path:
@@ -121,8 +122,9 @@ def discard(part: Path) -> None:
 
 def sweep_writes(path: Path) -> None:
     """Remove what killed processes left of writing `path` atomically. Nobody may be writing it."""
-    for left in path.parent.glob(f".{escape(path.name)}.*.part"):
-        left.unlink(missing_ok=True)
+    for left in path.parent.glob(".*.part"):
+        if written_for(left.name) == path.name:
+            left.unlink(missing_ok=True)
 
 
 def about(part: Path) -> Path:

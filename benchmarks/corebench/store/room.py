@@ -64,17 +64,17 @@ def remove(slot: Slot) -> int:
     """Remove the capsule from the store; its digest stays pinned. Returns the bytes that it took."""
     with slot.locked():
         seal = read_seal(slot) if slot.seal.exists() else None
-        sweep(slot)
+        clear_leftovers(slot)
         discard(slot.part)
         if slot.folder.exists():
             slot.folder.rename(slot.folder.with_name(f"{_GOING}{slot.id}"))  # from here on it is gone, if killed or not
-            sweep(slot)
+            clear_leftovers(slot)
         slot.seal.unlink(missing_ok=True)
         slot.digests.unlink(missing_ok=True)
     return seal.unpacked if seal else 0
 
 
-def sweep(slot: Slot) -> None:
+def clear_leftovers(slot: Slot) -> None:
     """Throw away what a killed process left of unpacking or removing the capsule. The capsule must be locked."""
     for start in (UNPACKING, _GOING):
         left = slot.folder.with_name(f"{start}{slot.id}")

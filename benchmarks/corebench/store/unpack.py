@@ -28,7 +28,7 @@ _NOT_WRITABLE = (errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)  
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """The most that an archive may unpack to."""
 
     total: int = 200 << 30  # bytes
@@ -45,7 +45,7 @@ class Unpacked:
     digests: dict[str, str] = field(default_factory=dict)
 
 
-def unpack(archive: Path, folder: Path, capsule_id: str, limits: Limits | None = None) -> Unpacked:
+def unpack(archive: Path, folder: Path, capsule_id: str, limits: ArchiveLimits | None = None) -> Unpacked:
     """Unpack the capsule `capsule_id` from `archive` into `folder`, which must not exist yet.
 
     An archive has one top folder, named by the id; one without it, with `code` at its top, is taken as well. InputError
@@ -54,7 +54,7 @@ def unpack(archive: Path, folder: Path, capsule_id: str, limits: Limits | None =
     """
     folder.mkdir(parents=True)
     try:
-        return _Tree(folder, capsule_id, limits or Limits()).filled(archive)
+        return _Tree(folder, capsule_id, limits or ArchiveLimits()).filled(archive)
     except Hostile as refusal:
         raise InputError(
             refusal.why,
@@ -76,7 +76,7 @@ def shown(name: str) -> str:
 class _Tree:
     """The folder that is being filled. Paths are texts, relative to the archive's top."""
 
-    def __init__(self, folder: Path, capsule_id: str, limits: Limits) -> None:
+    def __init__(self, folder: Path, capsule_id: str, limits: ArchiveLimits) -> None:
         self._folder = folder
         self._id = capsule_id
         self._limits = limits

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class AgentctlError(Exception):
@@ -39,6 +42,18 @@ class InputError(AgentctlError):
     """What the user gave can't be used: a file, a flag, a value."""
 
     exit_status = 2
+
+
+def refused(
+    error: ValidationError, *, file: str | Path | None = None, field: str = "", remedy: str | None = None
+) -> InputError:
+    """What pydantic found wrong first, as an error for a person: `field` and the place within it, parts joined by dots.
+
+    What was given is not told: it may be long, or a secret.
+    """
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join([*([field] if field else []), *map(str, first["loc"])])
+    return InputError(first["msg"].removeprefix("Value error, "), file=file, field=where or None, remedy=remedy)
 
 
 class SetupError(AgentctlError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
@@ -46,6 +47,8 @@ def digest(data: bytes) -> str:
 
 def read_json(path: Path, *, what: str = "file") -> JsonValue:
     """The JSON value in the file `path`. InputError names the file, and line and column where it does not parse."""
+    if path.exists() and not path.is_file():  # reading a device may never end
+        raise InputError(f"is no regular file, so no {what}", file=path)
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))  # type: ignore[no-any-return]
     except FileNotFoundError:
@@ -57,7 +60,10 @@ def read_json(path: Path, *, what: str = "file") -> JsonValue:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` so that `path` is afterwards whole or as it was: a neighbour file is written, then renamed."""
+    """Write `data` so that `path` is afterwards whole or as it was: a neighbour file is written, then renamed.
+
+    A kill may leave the neighbour: see `written_for`.
+    """
     neighbour = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         neighbour.write_bytes(data)
@@ -65,6 +71,12 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         neighbour.unlink(missing_ok=True)
         raise
+
+
+def written_for(name: str) -> str | None:
+    """The name of the file that a file called `name` was to become in `write_atomically`; None where it is no such."""
+    neighbour = re.fullmatch(r"\.(.+)\.\d+\.part", name, re.DOTALL)
+    return neighbour[1] if neighbour else None
 
 
 def refuse_constant(name: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 _SCHEME = "agentctl:"
@@ -13,6 +14,14 @@ def resolve(name: str) -> Path:
     if name.startswith(_SCHEME):
         return _PACKAGE / name.removeprefix(_SCHEME)
     return Path(name)
+
+
+def means_file(text: str, endings: Collection[str]) -> bool:
+    """Whether `text`, a name or a path, is a path: it has one of the `endings` (".json"), or a folder in it.
+
+    A dot alone makes no path: "v1.1" is a name.
+    """
+    return Path(text).suffix in endings or "/" in text
 
 
 def portable(path: Path) -> str:

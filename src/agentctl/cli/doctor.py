@@ -20,8 +20,8 @@ from agentctl.agents.models.keys import present_keys
 from agentctl.base.errors import AgentctlError
 from agentctl.base.values import Frozen
 from agentctl.benchmarks.config import read_config
-from agentctl.benchmarks.recordings import missing, programs
-from agentctl.benchmarks.scratch import work_folder
+from agentctl.benchmarks.recording_programs import missing, programs
+from agentctl.benchmarks.scratch import record_of, work_folder
 from agentctl.benchmarks.sweep import DOCTOR
 from agentctl.tools.sandbox.make import open_sandbox
 from agentctl.tools.sandbox.protocol import Guarantee, Mount, Sandbox, SandboxSpec, Workspace
@@ -100,18 +100,21 @@ def _checks() -> Iterator[Check]:
 
 def _sandbox(kind: Literal["bubblewrap", "local"]) -> Iterator[Check]:
     """Open one, as `solve` would, and see what works inside."""
-    name = f"{DOCTOR}-{os.getpid()}"
-    with work_folder(Path(tempfile.gettempdir()) / name) as root:
+    try:
+        yield from _opened(kind)
+    except (AgentctlError, OSError) as error:
+        yield Check(name=f"sandbox {kind}", state="missing" if kind == "bubblewrap" else "note", told=str(error))
+
+
+def _opened(kind: Literal["bubblewrap", "local"]) -> Iterator[Check]:
+    folder = Path(tempfile.mkdtemp(prefix=f".{DOCTOR}-", suffix=".work"))  # a work folder, by a name none can guess
+    with work_folder(record_of(folder)) as root:
         (root / "workspace").mkdir()
         (root / "scratch").mkdir()
         inside = "/workspace" if kind == "bubblewrap" else str(root / "workspace")
         workspace = Workspace(mounts=(Mount(inside=inside, host=root / "workspace"),), scratch=root / "scratch")
         began = time.monotonic()
-        try:
-            sandbox = open_sandbox(SandboxSpec(kind=kind), workspace, owner_env=os.environ)
-        except AgentctlError as error:
-            yield Check(name=f"sandbox {kind}", state="missing" if kind == "bubblewrap" else "note", told=str(error))
-            return
+        sandbox = open_sandbox(SandboxSpec(kind=kind), workspace, owner_env=os.environ)
         try:
             took = time.monotonic() - began
             lacks = [guarantee.value for guarantee in Guarantee if guarantee not in sandbox.holds]
@@ -160,12 +163,12 @@ def _keys() -> Iterator[Check]:
 def _settings() -> Iterator[Check]:
     try:
         config = read_config(environment=os.environ)
-    except AgentctlError as error:
+        left = [each for each in find_left((), remove=False) if each.state != "in use"]
+    except (AgentctlError, OSError) as error:
         yield Check(name="settings", state="missing", told=str(error))
         return
     model = config.settings.model.name
     told = f"{model} (from {config.origin(('model', 'name'))})" if model else "none: set AGENTCTL_MODEL"
     yield Check(name="default model", state="ok" if model else "note", told=told)
-    left = [each for each in find_left((), remove=False) if each.state != "in use"]
     told = f"{count(len(left), 'thing')}: agentctl doctor --sweep" if left else "nothing"
     yield Check(name="left by killed runs", state="note" if left else "ok", told=told)

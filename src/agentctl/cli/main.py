@@ -64,6 +64,9 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.exceptions.Abort:
         click.echo("agentctl: stopped", err=True)
         sys.exit(1)
+    except click.exceptions.NoArgsIsHelpError as error:  # nothing was typed: the help, as it is
+        click.echo(error.format_message(), err=True)
+        sys.exit(2)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "agentctl"

@@ -39,7 +39,7 @@ def command(record: Path, into: Path | None, sandbox: str | None, rootfs: Path |
             listener=live,
             environment=os.environ,
             cancel=cancel,
-            local=sandbox == "local",
+            kind=sandbox,
             rootfs=rootfs,
         )
     if cancel.is_set():

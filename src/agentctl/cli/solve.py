@@ -35,7 +35,7 @@ _WITH_RESUME = {"--resume", "--record", "--api-base", "--sandbox", "--rootfs", "
 @click.argument("task", required=False)
 @click.option("--level", type=click.Choice(["easy", "medium", "hard"]), help="What the agent is given. [hard]")
 @setting_options()
-@click.option("--record", type=click.Path(path_type=Path), help="Folder to make. [runs/TASK-LEVEL-TIME]")
+@click.option("--record", type=click.Path(path_type=Path), help="Folder to make. [runs/TASK-LEVEL-TIME-RANDOM]")
 @click.option(
     "--resume", type=click.Path(path_type=Path), metavar="RECORD", help="Go on where a killed attempt stopped."
 )
@@ -130,6 +130,6 @@ def _resumed(resume: Path, record: Path | None, flags: Given) -> AttemptSpec:
         resume,
         record or new_record(read_config(environment=os.environ).settings.records.folder, task.id, task.level),
         api_base=flags.values.get(("model", "api_base")),
-        local=flags.values.get(("sandbox", "kind")) == "local",
+        kind=flags.values.get(("sandbox", "kind")),
         rootfs=Path(rootfs) if (rootfs := flags.values.get(("sandbox", "rootfs"))) else None,
     )

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from agentctl.agents.models.protocol import Kind
-from agentctl.benchmarks.spend import ClassSum, Spend, Sum, spend_of
+from agentctl.benchmarks.spend import ClassSum, SpendReport, Sum, spend_of
 
 from .live import terminal
 from .words import count, dollars, padded, wrapped
@@ -53,7 +53,7 @@ def command(records: tuple[Path, ...], by: str | None, json_out: bool) -> None:
     sys.exit(1 if spend.unreadable else 0)
 
 
-def _section(spend: Spend, kind: Kind, by: str | None, width: int) -> Iterator[str]:
+def _section(spend: SpendReport, kind: Kind, by: str | None, width: int) -> Iterator[str]:
     """The table of one kind."""
     room = width - 1 - sum(size for _, size in _COLUMNS)
     yield padded(_KINDS[kind], width - 1).rstrip()
@@ -105,7 +105,7 @@ def _class_spent(part: ClassSum, total: Sum) -> str:
     return "unknown"
 
 
-def _notes(spend: Spend) -> Iterator[str]:
+def _notes(spend: SpendReport) -> Iterator[str]:
     """What a reader should know of these sums."""
     told = [count(len(spend.records), "record")]
     if cut_off := len(spend.no_result) - len(spend.at_work):
@@ -127,7 +127,7 @@ def _notes(spend: Spend) -> Iterator[str]:
         yield f"of {count(sums.estimated_calls, 'call')} the provider did not report all tokens: they are estimated"
 
 
-def _tree(spend: Spend) -> dict[str, Any]:
+def _tree(spend: SpendReport) -> dict[str, Any]:
     def sums(group: str, kind: Kind) -> dict[str, Any]:
         return {name: each.model_dump(mode="json") for name, each in spend.by(_GROUPS[group], kind).items()}
 
