@@ -94,6 +94,7 @@ class Carried(_Line):
 
     t: Literal["carried"] = "carried"
     record: str
+    record_id: str = ""
     spent: Usd
     uncertain: Usd
     sends: int = 0  # the number of the last send there

@@ -55,6 +55,7 @@ class Manifest(Frozen):
     """`manifest.json`."""
 
     schema_version: int = 1
+    record_id: str = ""  # the record's own, which its copies share; records of earlier releases have none
     attempt_key: str
     kind: Kind
     created: datetime

@@ -136,6 +136,7 @@ class Before:
         books = self.carried
         carried = Carried(
             record=str(self.record),
+            record_id=read_manifest(self.record).record_id,
             spent=books.spent,
             uncertain=books.uncertain,
             sends=books.sends,

@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from agentctl.agents.account import Account
 from agentctl.agents.asking import Asker, Asking, Resumed
@@ -303,6 +304,7 @@ class _Attempt:
     def _manifest(self, prompt: Prompt) -> Manifest:
         fingerprint = self._sandbox.fingerprint()
         return Manifest(
+            record_id=uuid4().hex,
             attempt_key=attempt_key(self._spec, prompt_digest=prompt.digest, fingerprint=fingerprint),
             kind=self._client.kind,
             created=now(),

@@ -113,15 +113,17 @@ def spend_of(places: Iterable[Path]) -> SpendReport:
         except (AgentctlError, OSError) as error:
             spend.unreadable[folder] = str(error)
             continue
-        if member.identity in members:
-            spend.copies.append(folder)
-            continue
-        members[member.identity] = member
-        spend.records.append(folder)
-        if not (folder / "result.json").exists():
-            spend.no_result.append(folder)
-            if in_use(folder / "events.jsonl"):
-                spend.at_work.append(folder)
+        known = members.get(member.identity)
+        if known is None or known.events < member.events:  # a copy that was made earlier holds less
+            members[member.identity] = member
+        if known is not None:
+            spend.copies.append(known.folder if members[member.identity] is member else folder)
+    for member in members.values():
+        spend.records.append(member.folder)
+        if not (member.folder / "result.json").exists():
+            spend.no_result.append(member.folder)
+            if in_use(member.folder / "events.jsonl"):
+                spend.at_work.append(member.folder)
     for member in members.values():
         spend.lines += [*member.own(), *member.carried(list(members.values()))]
     return spend
@@ -151,8 +153,9 @@ class _Member:
         self.reader = RecordReader(folder)
         self.manifest = self.reader.manifest
         self.books = self.reader.books()
+        self.events = len(self.reader.events)
         content = (folder / "manifest.json").read_bytes() + (folder / "events.jsonl").read_bytes()
-        self.identity = digest(content)
+        self.identity = self.manifest.record_id or digest(content)
         schedules = self.manifest.prices.schedules
         self._price = Price.model_validate({"name": "", "source": "", "schedules": schedules}) if schedules else None
 
@@ -207,6 +210,8 @@ class _Member:
     def _counted(self, carried: Carried, members: Sequence[_Member]) -> tuple[Decimal, Decimal]:
         """How much of what was carried over the nearest earlier record counts that is among `members`."""
         others = [member for member in members if member is not self]
+        if carried.record_id:
+            return self._of_nearest(carried, others)
         for other in others:  # it may have been moved since
             same = (other.books.spent, other.books.uncertain, other.books.sends) == (
                 carried.spent, carried.uncertain, carried.sends,
@@ -224,6 +229,23 @@ class _Member:
             except (AgentctlError, OSError):
                 break
             path = Path(earlier[0].record) if earlier else path
+        return ZERO, ZERO
+
+    def _of_nearest(self, carried: Carried, others: Sequence[_Member]) -> tuple[Decimal, Decimal]:
+        """The same where records have ids."""
+        sought, path, seen = carried.record_id, Path(carried.record), set[Path]()
+        while path not in seen:
+            seen.add(path)
+            nearest = next((other for other in others if other.identity == sought), None)
+            nearest = nearest or next((other for other in others if other.went_on_to(path)), None)
+            if nearest is not None:
+                return nearest.books.spent, nearest.books.uncertain
+            try:
+                earlier = [event for event in RecordReader(path).events if isinstance(event, Carried)]
+            except (AgentctlError, OSError):
+                break
+            if earlier:
+                sought, path = earlier[0].record_id, Path(earlier[0].record)
         return ZERO, ZERO
 
     def went_on_to(self, path: Path) -> bool:

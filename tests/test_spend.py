@@ -18,7 +18,7 @@ import pytest
 from attempts import PRICE_LINE, agentctl, spec
 
 from agentctl.agents.events import Carried, Event, Failed, Replied, Requested, WentOn, encode
-from agentctl.agents.manifest import Manifest, PriceRecord, Software
+from agentctl.agents.manifest import Manifest, PriceRecord, Software, read_manifest
 from agentctl.agents.models.journal import ReplyCame, RequestSent, SendFailed
 from agentctl.agents.models.protocol import Fault, FinishReason, ModelSpec
 from agentctl.agents.price_overrides import parse_flag
@@ -36,11 +36,14 @@ USAGE = Usage(input_tokens=1000, cache_read_tokens=500, output_tokens=100, reaso
 COST = Decimal("0.0180")  # cached tokens at the price of others, where none is given
 
 
-def record(folder: Path, events: Sequence[Event], *, kind: str = "live", key: str = "k", **model: Any) -> Path:
+def record(
+    folder: Path, events: Sequence[Event], *, kind: str = "live", key: str = "k", id: str = "", **model: Any
+) -> Path:
     """A record as an attempt leaves it that was killed; one that ended has a result.json besides."""
     attempt = spec(folder, "http://127.0.0.1:9/v1")
     attempt = attempt.model_copy(update={"model": ModelSpec(**{"name": "loop", **model})})
     manifest = Manifest(
+        record_id=id,
         attempt_key=key,
         kind=kind,  # type: ignore[arg-type]
         created=datetime.now(UTC),
@@ -82,7 +85,8 @@ def failed(n: int, **more: Any) -> Failed:
 
 def went_on_from(earlier: Path) -> Carried:
     books = RecordReader(earlier).books()
-    return Carried(record=str(earlier), spent=books.spent, uncertain=books.uncertain, sends=books.sends)
+    id = read_manifest(earlier).record_id
+    return Carried(record=str(earlier), record_id=id, spent=books.spent, uncertain=books.uncertain, sends=books.sends)
 
 
 def total(spend: SpendReport, kind: Any = "live") -> Sum:
@@ -166,14 +170,13 @@ def test_a_replay_is_apart(tmp_path: Path) -> None:
 # Resumed attempts
 
 
-def chain(folder: Path) -> list[Path]:
-    """Three tries of one attempt, each cut off in a send: a, b goes on from a, c from b."""
-    a = record(folder / "a", [sent(1), came(1), sent(2, bound="0.1"), WentOn(record=str(folder / "b"))])
-    b = record(
-        folder / "b", [went_on_from(a), sent(3), came(3), sent(4, bound="0.2"), WentOn(record=str(folder / "c"))]
-    )
-    c = record(folder / "c", [went_on_from(b), sent(5), came(5)])
-    return [a, b, c]
+def chain(folder: Path, *, ids: bool = True) -> list[Path]:
+    """Three tries of one attempt, each cut off in a send: a, b goes on from a, c from b. Old records have no `ids`."""
+    id_a, id_b, id_c = ("A", "B", "C") if ids else ("", "", "")
+    a = record(folder / "a", [sent(1), came(1), sent(2, bound="0.1"), WentOn(record=str(folder / "b"))], id=id_a)
+    more = [went_on_from(a), sent(3), came(3), sent(4, bound="0.2"), WentOn(record=str(folder / "c"))]
+    b = record(folder / "b", more, id=id_b)
+    return [a, b, record(folder / "c", [went_on_from(b), sent(5), came(5)], id=id_c)]
 
 
 Choose = Callable[[list[Path]], list[Path]]
@@ -183,8 +186,9 @@ Choose = Callable[[list[Path]], list[Path]]
     ("chosen", "gone"),
     [("abc", ""), ("c", ""), ("ac", ""), ("ac", "b"), ("bc", ""), ("bc", "a"), ("c", "a"), ("c", "ab")],
 )
-def test_what_was_carried_over_counts_once(tmp_path: Path, chosen: str, gone: str) -> None:
-    records = {path.name: path for path in chain(tmp_path)}
+@pytest.mark.parametrize("ids", [True, False])
+def test_what_was_carried_over_counts_once(tmp_path: Path, chosen: str, gone: str, ids: bool) -> None:
+    records = {path.name: path for path in chain(tmp_path, ids=ids)}
     for name in gone:
         shutil.rmtree(records[name])
     spend = spend_of([records[name] for name in chosen])
@@ -197,11 +201,30 @@ def test_what_was_carried_over_counts_once(tmp_path: Path, chosen: str, gone: st
     assert carried.calls == 0
 
 
-def test_records_that_were_moved_are_known_again(tmp_path: Path) -> None:
-    chain(tmp_path / "there")
+@pytest.mark.parametrize("ids", [True, False])
+def test_records_that_were_moved_are_known_again(tmp_path: Path, ids: bool) -> None:
+    chain(tmp_path / "there", ids=ids)
     (tmp_path / "there").rename(tmp_path / "here")
     (tmp_path / "here/a").rename(tmp_path / "here/first")
     assert total(spend_of([tmp_path])).spent == 3 * COST
+
+
+def test_a_copy_made_before_it_was_gone_on_from_counts_no_more(tmp_path: Path) -> None:
+    a, b, c = chain(tmp_path)
+    backup = shutil.copytree(a, tmp_path / "0-backup")
+    events = (backup / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (backup / "events.jsonl").write_bytes(b"".join(events[:-1]))
+    spend = spend_of([tmp_path])
+    assert (total(spend).spent, total(spend).uncertain) == (3 * COST, Decimal("0.3"))
+    assert spend.copies == [backup]
+    assert sorted(spend.records) == [a, b, c]
+
+
+def test_two_attempts_with_the_same_books_are_two(tmp_path: Path) -> None:
+    a, twin = (record(tmp_path / name, [sent(1)], id=name) for name in ("a", "twin"))
+    went_on = record(tmp_path / "b", [went_on_from(a), sent(2), came(2)], id="b")
+    assert total(spend_of([twin, went_on])).uncertain == Decimal("1.0")
+    assert total(spend_of([a, twin, went_on])).uncertain == Decimal("1.0")
 
 
 def test_the_beginning_alone_is_its_own(tmp_path: Path) -> None:
