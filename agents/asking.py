@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Protocol
 
 from agentctl.base.messages import Message, Part, Role
 
-from .models.gateway import Gateway
-from .models.protocol import EncodedMessage, EncodedTool, RawReply
+from .events import GivenAgain
+from .images import within
+from .models.gateway import Gateway, ModelFailed, Route
+from .models.protocol import DECLINED, EncodedMessage, EncodedTool, RawReply
 from .transcript import Transcript
+
+NO_ANSWER = "(no answer: "  # how the answer of a helper that said nothing begins
 
 
 class Asker(Protocol):
@@ -22,12 +28,33 @@ class Asker(Protocol):
 
     def context_window(self, role: str) -> int: ...
 
-    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> RawReply:
-        """The reply of the model of `role`. CapReached, ModelFailed or Cancelled where there is none."""
+    def route(self, role: str) -> Route:
+        """The way to the model of `role`: what it holds, what it costs."""
         ...
 
-    def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
-        """The text that a helper's model (vision, fast) answers to one message, at most `limit` tokens long."""
+    def ask(
+        self,
+        role: str,
+        messages: Sequence[EncodedMessage],
+        tools: Sequence[EncodedTool] = (),
+        output_limit: int | None = None,
+        *,
+        keep: Decimal | None = None,
+    ) -> RawReply:
+        """The reply of the model of `role`. CapReached, ModelFailed or Cancelled where there is none.
+
+        Old images are told in words where a request would be larger than the model's provider takes. `output_limit`
+        (tokens) takes the place of the model's own. `keep` are dollars that must be left after it.
+        """
+        ...
+
+    def ask_helper(
+        self, role: str, parts: Sequence[Part], limit: int | None = None, *, keep: Decimal | None = None
+    ) -> str:
+        """The text that a helper's model (vision, fast) answers to one message, at most `limit` tokens long.
+
+        `keep` are dollars that must be left after it; where given, a CapReached says nothing of other calls.
+        """
         ...
 
 
@@ -45,41 +72,71 @@ class Asking:
     def context_window(self, role: str) -> int:
         return self._gateway.context_window(role)
 
-    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> RawReply:
-        return self._gateway.ask(role, messages, tools).reply
+    def route(self, role: str) -> Route:
+        return self._gateway.route(role)
 
-    def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
-        question = self._transcript.add([Message(role=Role.USER, parts=tuple(parts))])
-        reply = self._gateway.ask(role, question, output_limit=limit).reply
+    def ask(
+        self,
+        role: str,
+        messages: Sequence[EncodedMessage],
+        tools: Sequence[EncodedTool] = (),
+        output_limit: int | None = None,
+        *,
+        keep: Decimal | None = None,
+    ) -> RawReply:
+        fitting = within(messages, tools, self.route(role).body_limit, self._transcript.without_images)
+        return self._gateway.ask(role, fitting, tools, output_limit=output_limit, keep=keep).reply
+
+    def ask_helper(
+        self, role: str, parts: Sequence[Part], limit: int | None = None, *, keep: Decimal | None = None
+    ) -> str:
+        question = self._transcript.add([Message(role=Role.USER, parts=tuple(parts))], aside=True)
+        try:
+            reply = self.ask(role, question, output_limit=limit, keep=keep)
+        except ModelFailed as failed:
+            if failed.fault not in DECLINED:
+                raise
+            return f"{NO_ANSWER}{failed.words})"
         said = Message(role=Role.ASSISTANT, parts=reply.parts).text()
-        return said or f"(no answer: {reply.refusal or reply.finish_raw or reply.finish})"
+        return said or f"{NO_ANSWER}{reply.refusal or reply.finish_raw or reply.finish})"
 
 
-class Resumed:
-    """Gives recorded replies of the main model while there are some, free of charge, and asks `inner` after that.
+class Resumed(Asking):
+    """Gives the replies of a record while there are some, each role's in their order, and asks the gateway after that.
 
-    `now` is a clock in seconds; `went_on` its time when `inner` was asked first, None before.
+    What is given again costs nothing. A helper's is told to `record`, as no message says its words. `now` is a clock in
+    seconds; `went_on` its time when the gateway was asked first, None before.
     """
 
-    def __init__(self, inner: Asker, replies: Sequence[RawReply], now: Callable[[], float]) -> None:
-        self._inner = inner
-        self._replies = list(reversed(replies))
+    def __init__(
+        self,
+        gateway: Gateway,
+        transcript: Transcript,
+        replies: Mapping[str, Sequence[RawReply]],
+        *,
+        record: Callable[[GivenAgain], None],
+        now: Callable[[], float],
+    ) -> None:
+        super().__init__(gateway, transcript)
+        self._replies = {role: deque(said) for role, said in replies.items()}
+        self._record = record
         self._now = now
         self.went_on: float | None = None
 
-    @property
-    def waited(self) -> float:
-        return self._inner.waited
-
-    def context_window(self, role: str) -> int:
-        return self._inner.context_window(role)
-
-    def ask(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool]) -> RawReply:
-        if role == "main" and self._replies:
-            return self._replies.pop()
+    def ask(
+        self,
+        role: str,
+        messages: Sequence[EncodedMessage],
+        tools: Sequence[EncodedTool] = (),
+        output_limit: int | None = None,
+        *,
+        keep: Decimal | None = None,
+    ) -> RawReply:
+        if waiting := self._replies.get(role):
+            reply = waiting.popleft()
+            if role != "main":
+                self._record(GivenAgain(role=role, reply=reply))
+            return reply
         if self.went_on is None:
             self.went_on = self._now()
-        return self._inner.ask(role, messages, tools)
-
-    def ask_helper(self, role: str, parts: Sequence[Part], limit: int) -> str:
-        return self._inner.ask_helper(role, parts, limit)
+        return super().ask(role, messages, tools, output_limit, keep=keep)

@@ -26,6 +26,15 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True)
+class Ending:
+    """Why an attempt's work ended."""
+
+    end: End
+    detail: str = ""
+    because_uncertain: bool = False  # an end by cost that spent money alone would not have caused
+
+
+@dataclass(frozen=True)
 class Consequence:
     """What follows from an end: is a new try due, is what stands scored, does it count as the agent's own result."""
 

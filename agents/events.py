@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from agentctl.base.errors import refused
 from agentctl.base.messages import Message, Status, ToolSpec
 from agentctl.base.values import Frozen, Usd
 from agentctl.tools.sandbox.protocol import Refusal
@@ -26,6 +27,7 @@ class MessageAdded(_Line):
     t: Literal["message"] = "message"
     n: int
     message: Message
+    aside: bool = False  # no part of the conversation: a helper's question, or what a request tells beside it
 
 
 class ToolsOffered(_Line):
@@ -48,6 +50,14 @@ class Replied(_Line):
     t: Literal["reply"] = "reply"
     came: ReplyCame
     helper: RawReply | None = None
+
+
+class GivenAgain(_Line):
+    """A helper's reply of the record that this one goes on from, given again at no cost."""
+
+    t: Literal["given_again"] = "given_again"
+    role: str
+    reply: RawReply
 
 
 class Failed(_Line):
@@ -80,6 +90,34 @@ class Note(_Line):
     t: Literal["note"] = "note"
     kind: str
     text: str
+
+
+class Summarised(_Line):
+    """One line takes the place of a step, from here on. It is the fast model's reply before this, where that came."""
+
+    t: Literal["summary"] = "summary"
+    step: int
+    text: str
+    problem: str = ""  # why it is not the model's
+
+
+HowCondensed: TypeAlias = Literal["summed up", "results cut", "left out"]
+
+
+class Condensed(_Line):
+    """From here on requests tell the steps from `first` to `last` in less room."""
+
+    t: Literal["condensed"] = "condensed"
+    how: HowCondensed
+    first: int
+    last: int
+    before: int  # tokens of the conversation, about
+    after: int
+
+    @property
+    def words(self) -> str:
+        became = f"about {self.before:,} tokens became {self.after:,}"
+        return f"steps {self.first} to {self.last} {self.how}: {became}"
 
 
 class NetworkRefused(_Line):
@@ -121,10 +159,13 @@ Event: TypeAlias = Annotated[
     | ToolsOffered
     | Requested
     | Replied
+    | GivenAgain
     | Failed
     | MoneyNoted
     | Ran
     | Note
+    | Summarised
+    | Condensed
     | NetworkRefused
     | Carried
     | WentOn
@@ -154,5 +195,4 @@ def decode(line: bytes) -> Event:
     try:
         return _adapter().validate_json(line)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise ValueError(str(refused(error))) from None

@@ -86,8 +86,9 @@ class RecordReader:
         """What the model was shown of each call that was answered natively, by the call's id."""
         return {
             part.call_id: part
-            for message in self.messages.values()
-            for part in message.parts
+            for event in self.events
+            if isinstance(event, MessageAdded) and not event.aside  # where results are cut later, it is told aside
+            for part in event.message.parts
             if isinstance(part, Result)
         }
 
@@ -140,9 +141,8 @@ class RecordReader:
         known = {tool.name: tool for event in self.events if isinstance(event, ToolsOffered) for tool in event.tools}
         numbers = [number for first, last in sent.messages for number in range(first, last + 1)]
         messages = [encode(self.messages[number], number, images=self._image) for number in numbers]
-        body = request_body(
-            self.manifest.spec.model, messages, [encode_tool(known[name]) for name in sent.tools], sent.output_limit
-        )
+        model = self.manifest.spec.model_of(sent.role)
+        body = request_body(model, messages, [encode_tool(known[name]) for name in sent.tools], sent.output_limit)
         return Rebuilt(sent, body)
 
     def _image(self, ref: object) -> bytes:

@@ -6,8 +6,8 @@ from pydantic import JsonValue
 
 from agentctl.base.messages import Call, Message, Opaque, Role, Text
 
-from .events import Ended, MessageAdded, Replied
-from .models.protocol import FinishReason, RawCall, RawReply
+from .events import Ended, Failed, GivenAgain, MessageAdded, Replied
+from .models.protocol import DECLINED, FinishReason, RawCall, RawReply
 from .reading import RecordReader
 from .usage import Usage
 
@@ -65,6 +65,12 @@ def recorded_replies(reader: RecordReader) -> list[tuple[str, RawReply]]:
                 silent = billed = None
             case Replied(helper=RawReply() as reply):
                 replies.append((event.came.role, reply))
+            case GivenAgain():
+                replies.append((event.role, event.reply))
+            case Failed(failed=failed) if failed.role != "main" and failed.fault in DECLINED:
+                none = as_given(Usage())
+                declined = RawReply(parts=(), finish=FinishReason.REFUSED, refusal=failed.words, usage=none)
+                replies.append((failed.role, declined))
             case Replied():
                 billed = event.came.usage
                 silent = RawReply(parts=(), finish=event.came.finish, usage=as_given(billed))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from agentctl.base.messages import Call, Message, Result
 
+from .usage import Usage
+
 
 @dataclass(frozen=True)
 class Step:
@@ -16,6 +18,8 @@ class Step:
     results: tuple[Result, ...] = ()
     notes: tuple[str, ...] = ()  # what the harness tells the model after this step
     complete: bool = False
+    usage: Usage | None = None  # what its request was billed, where the provider told
+    summary: str = ""  # one line in its place, where the history makes such
 
     @property
     def calls(self) -> tuple[Call, ...]:

@@ -20,9 +20,9 @@ from agentctl.base.messages import Result, Role, Text
 from agentctl.base.text import cut
 from agentctl.base.values import Frozen
 
-from .resume import refuse_kind, with_rootfs
 from .runner import Outcome, run
 from .tasks import current_ref
+from .trust import Trust
 from .volatile import Moment, settled
 
 # Ends that come from outside of the replies. An attempt that ended so ends in a replay when the replies do.
@@ -56,26 +56,32 @@ def play_again(
     listener: Listener | None = None,
     environment: Mapping[str, str],
     cancel: Cancel | None = None,
-    kind: str | None = None,
-    rootfs: Path | None = None,
+    trust: Trust | None = None,
 ) -> Played:
     """Play the attempt in `record` again into the new record `into`, and compare the two.
 
     The task is staged as it is now: where it is no longer what was recorded, that is a difference too, and the rest
-    shows what came of it. `kind` "local" allows a record to run its commands outside of any sandbox, as it once did,
-    and `rootfs` names the system that they ran in, where it was a given one.
+    shows what came of it. `trust` is what the caller knows of the record to be harmless.
     """
     reader = RecordReader(record)
     spec = reader.manifest.spec
-    refuse_kind(record, spec, kind)
-    spec = with_rootfs(record, spec, rootfs)
+    spec = (trust or Trust()).checked(record, spec)
     if not reader.replies:
         raise InputError("this record holds no reply to play again", file=record)
     ref = current_ref(spec.task)
-    model = spec.model.model_copy(update={"name": f"replay:{record}", "api_base": None, "client": "auto"})
+    played = {"name": f"replay:{record}", "api_base": None, "client": "auto"}
+    model = spec.model.model_copy(update=played)
+    helpers = {role: each.model_copy(update=played) for role, each in spec.helpers.items()}
     outcome = run(
         spec.model_copy(
-            update={"task": ref, "model": model, "prices": Prices(), "record": into, "resume_from": None},
+            update={
+                "task": ref,
+                "model": model,
+                "helpers": helpers,
+                "prices": Prices(),
+                "record": into,
+                "resume_from": None,
+            },
         ),
         cancel=cancel,
         listener=listener,
@@ -104,14 +110,19 @@ class Shown:
 
 
 def shown_results(reader: RecordReader) -> dict[str, Shown]:
-    """What the model was shown after each step, by the place's name: the calls, or the message's number."""
+    """What the model was shown after each step, by the place's name: the calls, or the message's number.
+
+    What is no part of the conversation counts for nothing: how often a clock is told differs from run to run.
+    """
     shown: dict[str, Shown] = {}
+    said = 0  # messages of the conversation
     ran: dict[str, str] = {}  # calls of the last reply that no message has answered yet
     for event in reader.events:
         if isinstance(event, Ran):
             ran[event.call] = f"{event.name} ({event.call})"
-        if not isinstance(event, MessageAdded):
+        if not isinstance(event, MessageAdded) or event.aside:
             continue
+        said += 1
         moment = Moment(reader.manifest.created, event.at)
         message = event.message
         for part in message.parts:
@@ -119,8 +130,8 @@ def shown_results(reader: RecordReader) -> dict[str, Shown]:
                 place = ran.pop(part.call_id, part.call_id)
                 text = "\n".join(each.text for each in part.parts if isinstance(each, Text))
                 shown[place] = Shown(part.status, text, moment)
-        if message.role is Role.USER and event.n > 2:
-            shown[", ".join(ran.values()) or f"message {event.n}"] = Shown("", message.text(), moment)
+        if message.role is Role.USER and said > 2:
+            shown[", ".join(ran.values()) or f"message {said}"] = Shown("", message.text(), moment)
         if message.role is Role.ASSISTANT:
             ran.clear()
     return shown

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from agentctl.agents.events import Carried, Event, WentOn
 from agentctl.agents.manifest import read_manifest, read_result
 from agentctl.agents.models.journal import EarlierBooks
-from agentctl.agents.models.keys import THIS_MACHINE
 from agentctl.agents.models.protocol import Kind, RawReply
 from agentctl.agents.reading import RecordReader
 from agentctl.agents.record import claimed
@@ -20,72 +18,21 @@ from agentctl.agents.spec import AttemptSpec
 from agentctl.base.errors import InputError, SetupError
 
 from .scratch import work_folder
-
-_LEAVE = "leave it out: what an attempt began with is not changed"
-
-
-def refuse_kind(record: Path, spec: AttemptSpec, kind: str | None) -> None:
-    """A record may be anybody's: only its reader can say that its commands may run outside of a sandbox.
-
-    `kind` is the kind of sandbox that the reader names, if any; like all that is named, it must be the record's.
-    """
-    named = spec.sandbox.kind
-    if named == "local" and kind != "local":
-        raise InputError(
-            "its commands ran without a sandbox",
-            file=record,
-            field="--sandbox",
-            remedy="if you trust it: --sandbox local",
-        )
-    if kind not in (None, named):
-        raise InputError(f"its commands ran in the sandbox {named}", file=record, field="--sandbox", remedy=_LEAVE)
-
-
-def refuse_address(record: Path, spec: AttemptSpec, api_base: str | None) -> None:
-    """A record may be anybody's: only its reader can say that a key may go to the address that it names."""
-    named = spec.model.api_base
-    if api_base == named or (named and api_base is None and urlsplit(named).hostname in THIS_MACHINE):
-        return
-    if named is None:
-        raise InputError("its model is at its provider's own address", file=record, field="--api-base", remedy=_LEAVE)
-    raise InputError(
-        f"its model is at {named}",
-        file=record,
-        field="--api-base",
-        remedy="if that is right, name it: --api-base, the same address",
-    )
-
-
-def with_rootfs(record: Path, spec: AttemptSpec, rootfs: Path | None) -> AttemptSpec:
-    """`spec` with the system that its reader names, where it has one of its own.
-
-    A record may be anybody's: only its reader can say which of their folders its commands may see.
-    """
-    named = spec.sandbox.rootfs
-    if named is not None and rootfs is None:
-        raise InputError(
-            f"its commands ran in the system at {named}",
-            file=record,
-            field="--rootfs",
-            remedy="if that is right, name it, or where it is here: --rootfs DIR",
-        )
-    if named is None and rootfs is not None:
-        raise InputError("its commands ran in the machine's own system", file=record, field="--rootfs", remedy=_LEAVE)
-    return spec.model_copy(update={"sandbox": spec.sandbox.model_copy(update={"rootfs": rootfs})})
+from .trust import Trust, refuse_addresses, refuse_model_code
 
 
 def resumed(
-    record: Path, into: Path, *, api_base: str | None = None, kind: str | None = None, rootfs: Path | None = None
+    record: Path, into: Path, *, addresses: Mapping[str, str | None] | None = None, trust: Trust | None = None
 ) -> AttemptSpec:
     """The spec of an attempt that goes on in `into` from where the one in `record` was cut off.
 
-    What a stranger's record could do harm with, its reader must name, and what is named must be the record's: see
-    `refuse_address`, `refuse_kind` and `with_rootfs`.
+    What a stranger's record could do harm with, its reader must name, and what is named must be the record's:
+    `addresses` of models by their roles (main, fast, vision), and what is in `trust`.
     """
     spec = read_manifest(record).spec
-    refuse_address(record, spec, api_base)
-    refuse_kind(record, spec, kind)
-    spec = with_rootfs(record, spec, rootfs)
+    refuse_addresses(record, spec, addresses or {})
+    refuse_model_code(record, spec)
+    spec = (trust or Trust()).checked(record, spec)
     return spec.model_copy(update={"resume_from": record.absolute(), "record": into})
 
 
@@ -96,7 +43,7 @@ class Before:
     record: Path | None = None
     carried: EarlierBooks = field(default_factory=EarlierBooks)
     seconds: float = 0.0  # of work
-    replies: tuple[RawReply, ...] = ()  # of the main model, to be given again
+    replies: Mapping[str, Sequence[RawReply]] = field(default_factory=dict)  # by role, to be given again
     add: Callable[[Event], None] = lambda event: None  # to the record that was cut off
 
     @classmethod
@@ -117,7 +64,7 @@ class Before:
                 pass  # what was killed left it
             _check_unfinished(reader)
             if kind in ("live", "human"):
-                yield cls(record, reader.books(), reader.work_seconds, tuple(_replies(reader)), add)
+                yield cls(record, reader.books(), reader.work_seconds, _replies(reader), add)
             else:
                 yield cls(record, reader.books(), add=add)
 
@@ -159,10 +106,14 @@ def _check_unfinished(reader: RecordReader) -> None:
             raise InputError("another attempt went on from it", file=record, remedy=f"resume that one: {later}")
 
 
-def _replies(reader: RecordReader, seen: tuple[Path, ...] = ()) -> Iterator[RawReply]:
-    """The main model's replies, in order, those included that the attempt was to give again and did not get to."""
-    own = [reply for role, reply in recorded_replies(reader) if role == "main"]
-    yield from own
+def _replies(reader: RecordReader, seen: tuple[Path, ...] = ()) -> dict[str, list[RawReply]]:
+    """Replies by role, in order, those included that the attempt was to give again and did not get to."""
+    replies: dict[str, list[RawReply]] = {}
+    for role, reply in recorded_replies(reader):
+        replies.setdefault(role, []).append(reply)
     earlier = reader.manifest.spec.resume_from
     if earlier is not None and earlier.is_dir() and earlier.resolve() not in seen:
-        yield from list(_replies(RecordReader(earlier), (*seen, earlier.resolve())))[len(own) :]
+        for role, before in _replies(RecordReader(earlier), (*seen, earlier.resolve())).items():
+            own = replies.setdefault(role, [])
+            own += before[len(own) :]
+    return replies

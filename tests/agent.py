@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from agentctl.agents.asking import Asking
-from agentctl.agents.history import FullHistory
-from agentctl.agents.loop import Ending, Loop
-from agentctl.agents.models.gateway import Gateway, Route
+from agentctl.agents.budget import Budget
+from agentctl.agents.context import ContextItem, make_context
+from agentctl.agents.ends import Ending
+from agentctl.agents.events import MessageAdded
+from agentctl.agents.history.make import make_history
+from agentctl.agents.loop import Loop
+from agentctl.agents.models.gateway import DEFAULT_BODY, Gateway, Route
 from agentctl.agents.models.protocol import ModelSpec, RawReply, WireRequest
 from agentctl.agents.models.reply import decode_reply
 from agentctl.agents.pricing import CacheMarkers, Free, Pricing
@@ -19,19 +24,22 @@ from agentctl.agents.protocols import PROTOCOLS
 from agentctl.agents.purse import Purse
 from agentctl.agents.reading import RecordReader
 from agentctl.agents.record import Record
-from agentctl.agents.scaffold import load_scaffold
+from agentctl.agents.scaffold import Scaffold, load_scaffold
 from agentctl.agents.secrets import Secrets
 from agentctl.agents.spec import Limits
-from agentctl.agents.state import State
+from agentctl.agents.state import State, Step
 from agentctl.agents.toolbox import make_tools
 from agentctl.agents.transcript import Transcript
 from agentctl.base.cancel import Cancel
-from agentctl.base.deliverable import Finding
+from agentctl.base.deliverable import Deliverable, Finding
 from agentctl.base.jsonio import dumps
 from agentctl.base.messages import Message, Role, Text
+from agentctl.tools.finish import make_checks
 from agentctl.tools.sandbox.make import open_sandbox
 from agentctl.tools.sandbox.protocol import Mount, Sandbox, SandboxSpec, Workspace
 from agentctl.tools.tool import Tool, ToolContext, ToolResult
+
+NOON = datetime(2024, 5, 13, 12, tzinfo=UTC)  # whenever a test runs
 
 
 class Scripted:
@@ -47,6 +55,12 @@ class Scripted:
 
     def still_missing(self) -> list[str]:
         return [] if self._model.at_its_end else ["what the rest of the script does"]
+
+    def names(self) -> list[str]:
+        return []
+
+    def given(self, path: str | None = None) -> list[str] | None:
+        return None
 
     def finish_text(self) -> str:
         return "Call finish when you are done."
@@ -114,7 +128,9 @@ class Played:
         from agentctl.agents.models.wire import encode
 
         return [
-            encode(message, number, images=lambda ref: b"").tree for number, message in self.reader.messages.items()
+            encode(event.message, event.n, images=lambda ref: b"").tree
+            for event in self.reader.events
+            if isinstance(event, MessageAdded) and not event.aside
         ]
 
 
@@ -124,6 +140,7 @@ class Stage:
 
     folder: Path
     scaffold_name: str = "plain"
+    scaffold: Scaffold | None = None  # in place of the one of that name
     limits: Limits = field(default_factory=lambda: Limits(command_seconds=20))
     extra_tools: Sequence[Tool[Any]] = ()
     cancel: Cancel = field(default_factory=Cancel)
@@ -133,8 +150,20 @@ class Stage:
     purse: Purse = field(default_factory=lambda: Purse(Decimal(4)))
     spec: ModelSpec = field(default_factory=lambda: ModelSpec(name="scripted"))
     markers: CacheMarkers = CacheMarkers.NONE
+    helpers: Mapping[str, Route] = field(default_factory=dict)  # by role
+    context: Sequence[ContextItem] = ()
+    deliverable: Callable[[Sandbox], Deliverable] | None = None
+    work_seconds: Callable[[], float] = lambda: 0.0
+    prompt: tuple[str, str] = ("You are tested.", "Do it.")  # the system message and the task
+    earlier: Sequence[Step] = ()  # that were taken already
+    body_limit: int = DEFAULT_BODY
+    sandbox: Sandbox | None = None  # one that is open already, in place of a fresh one
 
     def play(self, turns: Sequence[Mapping[str, Any]], model: ScriptedModel | None = None) -> Played:
+        if self.sandbox is not None:
+            self.folder.mkdir()
+            host = self.sandbox.workspace.mounts[0].host
+            return self._play(self.sandbox, model or ScriptedModel(turns), host)
         root = self.folder / "workspace"
         scratch = self.folder / "scratch"
         root.mkdir(parents=True)
@@ -147,42 +176,53 @@ class Stage:
             sandbox.close()
 
     def _play(self, sandbox: Sandbox, model: ScriptedModel, root: Path) -> Played:
-        scaffold = load_scaffold(self.scaffold_name)
+        scaffold = self.scaffold or load_scaffold(self.scaffold_name)
+        checks = make_checks(scaffold.checks, faults=scaffold.faults)
         ran: list[tuple[str, dict[str, Any]]] = []
-        tools: dict[str, Tool[Any]] = {
-            name: Watched(tool, ran) for name, tool in make_tools(scaffold, self.limits).items()
-        }
+        own = make_tools(scaffold, self.limits, checks)
+        tools: dict[str, Tool[Any]] = {name: Watched(tool, ran) for name, tool in own.items()}
         tools |= {tool.name: Watched(tool, ran) for tool in self.extra_tools}
         record = Record(self.folder / "record", dumps({"for": "a test"}), Secrets({}), now=lambda: 0.0)
-        route = Route(spec=self.spec, client=model, price=self.price, context_window=self.window, markers=self.markers)
-        gateway = Gateway({"main": route}, self.purse, record, self.cancel)
+        route = Route(
+            self.spec, model, self.price, self.window, markers=self.markers, body_limit=self.body_limit
+        )
+        gateway = Gateway({"main": route, **self.helpers}, self.purse, record, self.cancel)
         transcript = Transcript(record, Secrets({}))
         asker = Asking(gateway, transcript)
         protocol = PROTOCOLS[scaffold.protocol]
+        deliverable = self.deliverable(sandbox) if self.deliverable else Scripted(model)
+        budget = Budget(scaffold, self.limits, gateway, asker, deliverable, self.work_seconds)
+        context = [*self.context, *make_context(scaffold, own, sandbox, now=lambda: NOON)]
         loop = Loop(
             scaffold=scaffold,
             protocol=protocol,
-            history=FullHistory(protocol, transcript),
+            history=make_history(
+                scaffold, protocol, transcript, context, asker, record.emit, tools, self.limits
+            ),
             asker=asker,
             tools=tools,
+            checks=checks,
             context=ToolContext(
                 sandbox=sandbox,
-                deliverable=Scripted(model),
+                deliverable=deliverable,
                 cancel=self.cancel,
                 outputs=record.outputs,
-                ask=asker.ask_helper,
+                ask=budget.ask,
+                keep_image=record.keep_image,
                 emit=lambda kind, text: None,
                 seconds_left=lambda: 60.0,
             ),
+            budget=budget,
             limits=self.limits,
             record=record,
-            work_seconds=lambda: 0.0,
+            work_seconds=self.work_seconds,
         )
         state = State(
             prefix=(
-                Message(role=Role.SYSTEM, parts=(Text(text="You are tested."),)),
-                Message(role=Role.USER, parts=(Text(text="Do it."),)),
-            )
+                Message(role=Role.SYSTEM, parts=(Text(text=self.prompt[0]),)),
+                Message(role=Role.USER, parts=(Text(text=self.prompt[1]),)),
+            ),
+            steps=list(self.earlier),
         )
         if self.while_running:
             self.while_running(self.cancel)

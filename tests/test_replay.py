@@ -27,6 +27,7 @@ from agentctl.base.errors import InputError
 from agentctl.benchmarks.corebench.locate import examples, locate
 from agentctl.benchmarks.replay import Played, play_again
 from agentctl.benchmarks.runner import run
+from agentctl.benchmarks.trust import Trust
 from agentctl.benchmarks.volatile import VOLATILE, Moment, settled
 from agentctl.tools.sandbox.protocol import SandboxSpec
 
@@ -240,7 +241,7 @@ def record(place: Path) -> Path:
 
 
 def again(record: Path, into: Path, *, local: bool = False, **environment: str) -> Played:
-    return play_again(record, into, environment={**os.environ, **environment}, kind="local" if local else None)
+    return play_again(record, into, environment={**os.environ, **environment}, trust=Trust(kind="local" if local else None))
 
 
 @pytest.fixture

@@ -226,9 +226,9 @@ def test_the_plain_protocol_runs_fenced_calls_in_order(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_job_is_not_being_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import agentctl.agents.loop as loop
+    import agentctl.agents.acting as acting
 
-    monkeypatch.setattr(loop, "_WAITING", 0.05)
+    monkeypatch.setattr(acting, "_WAITING", 0.05)
     again = turn(("bash", '{"command": "sleep 0.1; echo still running"}'))
     play = Stage(tmp_path).play([again] * 15 + [turn(("finish", "{}"))])
     assert play.ending.end is End.FINISHED

@@ -15,8 +15,8 @@ from agentctl.agents.spec import AttemptSpec
 from agentctl.base.errors import InputError
 from agentctl.base.messages import ImageRef
 from agentctl.benchmarks.corebench.locate import locate
-from agentctl.benchmarks.resume import refuse_address, refuse_kind
-from agentctl.prompts.compose import TaskText, compose, read_part
+from agentctl.benchmarks.trust import refuse_addresses, refuse_kind
+from agentctl.prompts.compose import read_part
 from agentctl.tools.sandbox.protocol import SandboxSpec
 
 
@@ -55,9 +55,9 @@ def _errors_of(given: dict[str, object]) -> set[tuple[str | int, ...]]:
 
 def test_a_key_goes_only_where_its_owner_says() -> None:
     record = Path("r")
-    refuse_address(record, spec(), None)
-    refuse_address(record, spec("http://127.0.0.1:8000/v1"), None)
-    refuse_address(record, spec("https://models.example/v1"), "https://models.example/v1")
+    refuse_addresses(record, spec(), {"main": None})
+    refuse_addresses(record, spec("http://127.0.0.1:8000/v1"), {"main": None})
+    refuse_addresses(record, spec("https://models.example/v1"), {"main": "https://models.example/v1"})
     for named, said in (
         ("https://models.example/v1", None),
         ("https://models.example/v1", "https://other.example/v1"),
@@ -65,7 +65,10 @@ def test_a_key_goes_only_where_its_owner_says() -> None:
         (None, "https://other.example/v1"),
     ):
         with pytest.raises(InputError, match="--api-base"):
-            refuse_address(record, spec(named), said)
+            refuse_addresses(record, spec(named), {"main": said})
+        helped = spec().model_copy(update={"helpers": {"vision": ModelSpec(name="openai/y", api_base=named)}})
+        with pytest.raises(InputError, match=r"--set vision\.api_base"):
+            refuse_addresses(record, helped, {"main": None, "vision": said})
 
 
 def test_a_record_leaves_the_sandbox_only_where_its_reader_says() -> None:
@@ -94,10 +97,7 @@ def test_a_scaffold_brings_its_own_system_text(tmp_path: Path) -> None:
     (tmp_path / "mine.md").write_text("You are terse.\n")
     (tmp_path / "mine.yaml").write_text("name: mine\nsystem: mine.md\ntools: [bash, finish]\n")
     mine = load_scaffold(str(tmp_path / "mine.yaml"))
-    task = TaskText(benchmark="corebench", level="easy", variables={})
-    with pytest.raises(InputError, match="can't be filled"):
-        compose(mine.system, task, network="none", system_text=mine.system_text)
-    assert mine.system_text == "You are terse."
+    assert (mine.system.name, mine.system.text) == ("mine.md", "You are terse.")
     (tmp_path / "mine.md").write_text("You are verbose.\n")
     assert load_scaffold(str(tmp_path / "mine.yaml")).digest != mine.digest
 

@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
+from agentctl.agents.plugins import code_at, names_code, object_at, packaged, packaged_object
 from agentctl.base.errors import InputError, SetupError
 from agentctl.base.paths import resolve
 
@@ -17,7 +19,7 @@ from .endpoint import checked_url
 from .human import HumanClient, Person
 from .keys import KEYS, find_key
 from .litellm_client import LitellmClient, check_parameters
-from .protocol import ModelClient, ModelSpec
+from .protocol import Kind, ModelClient, ModelSpec
 from .replay import ReplayClient
 from .script import ScriptClient
 
@@ -48,6 +50,8 @@ def make_client(spec: ModelSpec, environment: Mapping[str, str], person: Person 
         return ScriptClient.from_file(_path(path, spec))
     if scheme == "replay":
         return _replay(_path(path, spec))
+    if scheme == "python":
+        return _by_code(path, spec, environment)
     check_asked(spec)
     if spec.api_base is not None:
         checked_url(spec.api_base)
@@ -61,6 +65,8 @@ def make_client(spec: ModelSpec, environment: Mapping[str, str], person: Person 
             raise _missing(variable, spec)
         return DirectClient(spec.api_base, key=key, variable=variable, environment=environment)
     route = _route(spec)
+    if route not in KEYS and (entry := packaged("models").get(route)):
+        return made_by(packaged_object(entry), entry.value, spec, environment)
     check_parameters(spec)
     if route not in KEYS:
         return LitellmClient()
@@ -78,6 +84,28 @@ def _replay(record: Path) -> ReplayClient:
     from agentctl.agents.recorded import recorded_replies
 
     return ReplayClient(recorded_replies(RecordReader(record)), source=str(record))
+
+
+def _by_code(name: str, spec: ModelSpec, environment: Mapping[str, str]) -> ModelClient:
+    if not names_code(name):
+        raise InputError("no function named", field="model", remedy="as python:FILE.py:NAME")
+    code = code_at(name, Path(), field="model")
+    return made_by(object_at(code, name.rpartition(":")[2]), code.source, spec, environment)
+
+
+def made_by(make: Any, source: str, spec: ModelSpec, environment: Mapping[str, str]) -> ModelClient:
+    """The adapter that somebody's function `make` makes. InputError where it makes none."""
+    try:
+        client: Any = make(spec, environment)
+    except Exception as error:
+        raise InputError(f"makes no model: {type(error).__name__}: {error}", file=source) from None
+    if getattr(client, "kind", None) not in get_args(Kind) or not callable(getattr(client, "send", None)):
+        raise InputError(
+            f"makes no model: its kind is to be one of {', '.join(get_args(Kind))}, and it is to have send and close",
+            file=source,
+        )
+    checked: ModelClient = client
+    return checked
 
 
 def _path(path: str, spec: ModelSpec) -> Path:

@@ -19,14 +19,14 @@ from agentctl.tools.tool import Tool, spec_of
 from .protocol import Tools
 
 _FENCE = re.compile(r"\A\s*```[\w-]*\s*\n(.*)\n\s*```\s*\Z", re.DOTALL)
-_STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
+_STRING_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\\.|,(?=\s*[}\]])', re.DOTALL)
 _SHOWN = 300  # characters of the model's own text that an error quotes
 
 
 def loads_repaired(text: str) -> JsonValue:
     """The JSON value in `text`, repaired as above where it has to be. ValueError where it still does not parse."""
     try:
-        plain: JsonValue = json.loads(text, strict=False, parse_constant=_refuse)
+        plain: JsonValue = _loads(text)
     except (ValueError, RecursionError):
         pass
     else:
@@ -35,9 +35,22 @@ def loads_repaired(text: str) -> JsonValue:
     body = fenced.group(1) if fenced else text
     body = _STRING_OR_COMMA.sub(lambda found: found.group() if found.group() != "," else "", body)
     try:
-        value: JsonValue = json.loads(body, strict=False, parse_constant=_refuse)
+        value: JsonValue = _loads(body)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    return value
+
+
+def _loads(text: str) -> JsonValue:
+    value: JsonValue = json.loads(text, strict=False, parse_constant=_refuse, object_pairs_hook=_object)
+    return value
+
+
+def _object(members: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """A key that is there twice with two values is not read as either of them."""
+    value = dict(members)
+    if len(value) < len(members) and any(value[key] != given for key, given in members):
+        raise ValueError("a key is there twice, with two values")
     return value
 
 

@@ -41,3 +41,8 @@ def fenced_calls(reply: RawReply, step: int, tools: Tools, *, known_only: bool) 
             call = read_call(f"c{step}.{len(calls) + 1}", name, raw, tools, cut=cut)
             calls.append(call.model_copy(update={"in_text": True}))
     return calls
+
+
+def prose(text: str) -> str:
+    """`text` without its fenced or tagged blocks."""
+    return _BLOCK.sub("", text).strip()

@@ -13,7 +13,7 @@ from agentctl.base.messages import Call, ImageRef, Message, Role, ToolSpec
 from ..models.protocol import FinishReason, RawReply
 from ..state import Step
 from .arguments import read_call
-from .fenced import fenced_calls
+from .fenced import fenced_calls, prose
 from .protocol import Decoded, Tools, closing, message_of, without_images
 
 
@@ -23,6 +23,9 @@ class NativeProtocol:
     name = "native"
 
     def tools_text(self, tools: Sequence[ToolSpec]) -> str:
+        return ""
+
+    def format_text(self) -> str:
         return ""
 
     def wire_tools(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
@@ -44,3 +47,6 @@ class NativeProtocol:
             messages.append(Message(role=Role.TOOL, parts=(told,)))
             images.extend(found)
         return (*messages, *closing(images, step.notes))
+
+    def thought(self, reply: Message) -> str:
+        return prose(reply.text())

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from agentctl.base.messages import ImageRef, Message, Opaque, Role, Text, ToolSpec
+from agentctl.base.messages import Message, ToolSpec
 from agentctl.prompts.compose import fill, read_part
 
 from ..models.protocol import RawReply
 from ..state import Step
-from .fenced import fenced_calls
-from .protocol import Decoded, Tools, closing, message_of, without_images
+from .fenced import fenced_calls, prose
+from .protocol import Decoded, Tools, message_of, said_in_words
 
 _PART = "protocols/plain.md"
 
@@ -29,6 +29,9 @@ class PlainProtocol:
         ]
         return fill(read_part(_PART), {"tools": "\n".join(lines)}, name=_PART)
 
+    def format_text(self) -> str:
+        return ""
+
     def wire_tools(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         return ()
 
@@ -36,18 +39,7 @@ class PlainProtocol:
         return message_of(reply, fenced_calls(reply, step, tools, known_only=False))
 
     def render(self, step: Step) -> tuple[Message, ...]:
-        said = tuple(part for part in step.reply.parts if isinstance(part, Text | Opaque))
-        messages = [Message(role=Role.ASSISTANT, parts=said)] if said else []
-        names = {call.id: call.name for call in step.calls}
-        images: list[ImageRef] = []
-        answers: list[Text] = []
-        for result in step.results:
-            told, found = without_images(result)
-            images.extend(found)
-            text = "\n".join(part.text for part in told.parts if isinstance(part, Text))
-            answers.append(Text(text=f"Result of {names[result.call_id]} ({result.status}):\n{text}"))
-        after = closing(images, step.notes)
-        if not answers:
-            return (*messages, *after)
-        parts = (*answers, *(after[0].parts if after else ()))
-        return (*messages, Message(role=Role.USER, parts=parts))
+        return said_in_words(step, "Result of {name} ({status}):")
+
+    def thought(self, reply: Message) -> str:
+        return prose(reply.text())

@@ -21,6 +21,7 @@ class Decoded:
     """A reply, understood: the assistant message, calls included."""
 
     message: Message
+    problem: str = ""  # where it holds no call: what is wrong with it, as the end of "Your last reply ..."
 
     @property
     def cut(self) -> bool:
@@ -47,6 +48,10 @@ class Protocol(typing.Protocol):
         """What the system message says of the tools; empty where they are told outside the messages."""
         ...
 
+    def format_text(self) -> str:
+        """What the system message says of the form of a reply; empty where `tools_text` says it too, or nothing is."""
+        ...
+
     def wire_tools(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """The tools that a request carries beside its messages."""
         ...
@@ -59,11 +64,37 @@ class Protocol(typing.Protocol):
         """The step as messages, each call's result directly after the reply that called."""
         ...
 
+    def thought(self, reply: Message) -> str:
+        """What the model said beside its calls, in short."""
+        ...
+
 
 def message_of(reply: RawReply, calls: Sequence[Call]) -> Decoded:
     """The assistant message of `reply` with `calls` after its text and opaque parts."""
     kept = tuple(part for part in reply.parts if isinstance(part, Text | Opaque | ImageRef))
     return Decoded(Message(role=Role.ASSISTANT, parts=(*kept, *calls), finish=reply.finish))
+
+
+def said_in_words(step: Step, heading: str) -> tuple[Message, ...]:
+    """The step as messages of a protocol without native calls: the reply, and all results in one message of the user's.
+
+    `heading` stands above each result, with its tool's `{name}` and the result's `{status}`.
+    """
+    said = tuple(part for part in step.reply.parts if isinstance(part, Text | Opaque))
+    messages = [Message(role=Role.ASSISTANT, parts=said)] if said else []
+    names = {call.id: call.name for call in step.calls}
+    images: list[ImageRef] = []
+    answers: list[Text] = []
+    for result in step.results:
+        told, found = without_images(result)
+        images.extend(found)
+        text = "\n".join(part.text for part in told.parts if isinstance(part, Text))
+        answers.append(Text(text=f"{heading.format(name=names[result.call_id], status=result.status)}\n{text}"))
+    after = closing(images, step.notes)
+    if not answers:
+        return (*messages, *after)
+    parts = (*answers, *(after[0].parts if after else ()))
+    return (*messages, Message(role=Role.USER, parts=parts))
 
 
 def without_images(result: Result) -> tuple[Result, tuple[ImageRef, ...]]:

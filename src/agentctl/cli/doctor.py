@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -21,10 +20,8 @@ from agentctl.base.errors import AgentctlError
 from agentctl.base.values import Frozen
 from agentctl.benchmarks.config import read_config
 from agentctl.benchmarks.recording_programs import missing, programs
-from agentctl.benchmarks.scratch import record_of, work_folder
-from agentctl.benchmarks.sweep import DOCTOR
-from agentctl.tools.sandbox.make import open_sandbox
-from agentctl.tools.sandbox.protocol import Guarantee, Mount, Sandbox, SandboxSpec, Workspace
+from agentctl.benchmarks.trial import SandboxKind, trial_sandbox
+from agentctl.tools.sandbox.protocol import Guarantee, Sandbox
 
 from .doctor_config import show_config
 from .doctor_sweep import find_left, show_sweep
@@ -98,7 +95,7 @@ def _checks() -> Iterator[Check]:
     yield from _settings()
 
 
-def _sandbox(kind: Literal["bubblewrap", "local"]) -> Iterator[Check]:
+def _sandbox(kind: SandboxKind) -> Iterator[Check]:
     """Open one, as `solve` would, and see what works inside."""
     try:
         yield from _opened(kind)
@@ -106,33 +103,24 @@ def _sandbox(kind: Literal["bubblewrap", "local"]) -> Iterator[Check]:
         yield Check(name=f"sandbox {kind}", state="missing" if kind == "bubblewrap" else "note", told=str(error))
 
 
-def _opened(kind: Literal["bubblewrap", "local"]) -> Iterator[Check]:
-    folder = Path(tempfile.mkdtemp(prefix=f".{DOCTOR}-", suffix=".work"))  # a work folder, by a name none can guess
-    with work_folder(record_of(folder)) as root:
-        (root / "workspace").mkdir()
-        (root / "scratch").mkdir()
-        inside = "/workspace" if kind == "bubblewrap" else str(root / "workspace")
-        workspace = Workspace(mounts=(Mount(inside=inside, host=root / "workspace"),), scratch=root / "scratch")
-        began = time.monotonic()
-        sandbox = open_sandbox(SandboxSpec(kind=kind), workspace, owner_env=os.environ)
-        try:
-            took = time.monotonic() - began
-            lacks = [guarantee.value for guarantee in Guarantee if guarantee not in sandbox.holds]
-            told = f"works, opened in {took:.2f} s" + (f"; does not hold: {'; '.join(lacks)}" if lacks else "")
-            yield Check(name=f"sandbox {kind}", state="ok", told=told)
-            if kind == "bubblewrap":
-                done = sandbox.exec(["python3", "-m", "pip", "--version"], timeout=30)
-                ok = done.exit_code == 0
-                found = done.stdout.decode(errors="replace").strip()
-                yield Check(
-                    name="Python inside",
-                    state="ok" if ok else "note",
-                    told=found if ok else "no python3 with pip inside: apt-get install python3-pip",
-                )
-                yield _apt(sandbox)
-                yield from _recorded(sandbox)
-        finally:
-            sandbox.close()
+def _opened(kind: SandboxKind) -> Iterator[Check]:
+    began = time.monotonic()
+    with trial_sandbox(kind) as sandbox:
+        took = time.monotonic() - began
+        lacks = [guarantee.value for guarantee in Guarantee if guarantee not in sandbox.holds]
+        told = f"works, opened in {took:.2f} s" + (f"; does not hold: {'; '.join(lacks)}" if lacks else "")
+        yield Check(name=f"sandbox {kind}", state="ok", told=told)
+        if kind == "bubblewrap":
+            done = sandbox.exec(["python3", "-m", "pip", "--version"], timeout=30)
+            ok = done.exit_code == 0
+            found = done.stdout.decode(errors="replace").strip()
+            yield Check(
+                name="Python inside",
+                state="ok" if ok else "note",
+                told=found if ok else "no python3 with pip inside: apt-get install python3-pip",
+            )
+            yield _apt(sandbox)
+            yield from _recorded(sandbox)
 
 
 def _apt(sandbox: Sandbox) -> Check:

@@ -23,6 +23,8 @@ _COMMANDS = {
     "spend": "Sum what records came to, by model, role, class of tokens or task.",
     "validate": "Check a report.json against its questions.",
     "capsule": "Datasets and capsules: list, fetch, import, verify, remove.",
+    "tool": "Look at a tool of one's own, in every sandbox.",
+    "scaffold": "Scaffolds: list, show, compare, make one's own, check.",
     "doctor": "Look at this machine: sandboxes, Python, keys.",
 }
 

@@ -12,6 +12,7 @@ import click
 
 from agentctl.base.errors import AgentctlError
 from agentctl.benchmarks.replay import play_again
+from agentctl.benchmarks.trust import Trust
 
 from .live import Live, terminal
 from .stopping import cancelled_by_signals
@@ -23,8 +24,16 @@ from .words import count, harmless, wrapped
 @click.option("--into", type=click.Path(path_type=Path), help="Folder for the new record. [RECORD.replay]")
 @click.option("--sandbox", type=click.Choice(["local"]), help="Let a record of the local sandbox run without one.")
 @click.option("--rootfs", type=click.Path(path_type=Path), help="The system that it ran in, if it was a given one.")
+@click.option("--trust-code", type=click.Path(path_type=Path), multiple=True, help="A file of tools that it may run.")
 @click.option("--json", "json_out", is_flag=True, help="One JSON document on standard output.")
-def command(record: Path, into: Path | None, sandbox: str | None, rootfs: Path | None, json_out: bool) -> None:
+def command(
+    record: Path,
+    into: Path | None,
+    sandbox: str | None,
+    rootfs: Path | None,
+    trust_code: tuple[Path, ...],
+    json_out: bool,
+) -> None:
     """Play RECORD again and show every difference.
 
     It passes, with exit status 0, when each tool gave the same result (times, temporary names and the like apart) and
@@ -39,8 +48,7 @@ def command(record: Path, into: Path | None, sandbox: str | None, rootfs: Path |
             listener=live,
             environment=os.environ,
             cancel=cancel,
-            kind=sandbox,
-            rootfs=rootfs,
+            trust=Trust(kind=sandbox, rootfs=rootfs, code=trust_code),
         )
     if cancel.is_set():
         raise AgentctlError(f"stopped by {cancel.reason} before it was played to its end", file=record)

@@ -20,6 +20,7 @@ from agentctl.benchmarks.corebench.locate import flaws_of
 from agentctl.benchmarks.resume import resumed
 from agentctl.benchmarks.runner import Outcome, run
 from agentctl.benchmarks.solving import attempt_spec, new_record
+from agentctl.benchmarks.trust import Trust
 
 from .live import Live, terminal
 from .options import given, setting_options
@@ -28,7 +29,19 @@ from .person import AtTerminal
 from .stopping import cancelled_by_signals
 from .words import dollars, harmless
 
-_WITH_RESUME = {"--resume", "--record", "--api-base", "--sandbox", "--rootfs", "--require-correct", "--json"}
+_WITH_RESUME = {
+    "--resume",
+    "--record",
+    "--api-base",
+    "--sandbox",
+    "--rootfs",
+    "--trust-code",
+    "--set",
+    "--require-correct",
+    "--json",
+}
+
+_SECTIONS = {"main": "model", "fast": "fast", "vision": "vision"}  # of the settings, by the role of their model
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,6 +52,9 @@ _WITH_RESUME = {"--resume", "--record", "--api-base", "--sandbox", "--rootfs", "
 @click.option(
     "--resume", type=click.Path(path_type=Path), metavar="RECORD", help="Go on where a killed attempt stopped."
 )
+@click.option(
+    "--trust-code", type=click.Path(path_type=Path), multiple=True, help="With --resume: a file of tools it may run."
+)
 @click.option("--require-correct", is_flag=True, help="Exit 1 unless all is right.")
 @click.option("--json", "json_out", is_flag=True, help="One JSON document on standard output.")
 def command(
@@ -47,6 +63,7 @@ def command(
     set_values: tuple[str, ...],
     record: Path | None,
     resume: Path | None,
+    trust_code: tuple[Path, ...],
     require_correct: bool,
     json_out: bool,
     **settings: Any,
@@ -62,8 +79,8 @@ def command(
     """
     flags = given(settings, set_values)
     if resume is not None:
-        _refuse_new_settings(click.get_current_context())
-        spec = _resumed(resume, record, flags)
+        _refuse_new_settings(click.get_current_context(), flags)
+        spec = _resumed(resume, record, trust_code, flags)
     elif task is None:
         raise click.UsageError("name a TASK, for example: agentctl solve capsule-4810297")
     else:
@@ -78,14 +95,15 @@ def _run(spec: AttemptSpec, *, require_correct: bool, json_out: bool) -> None:
         click.echo(harmless(f"{spec.task.id} is known to be flawed: {flaw.reason} ({flaw.source})"), err=True)
     model = spec.model.name
     header = (
-        f"{spec.task.id} · {spec.task.level} · {spec.scaffold.name} · "
+        f"{spec.task.id} · {spec.task.level} · {spec.scaffold.label} · "
         + (f"recorded replies ({model.removeprefix('replay:')})" if model.startswith("replay:") else model)
         + (f" at {spec.model.api_base}" if spec.model.api_base else "")
+        + "".join(f" · {role}: {name}" for role, name in spec.other_names().items())
         + f" · cap {dollars(spec.limits.cost_usd)} · {spec.sandbox.kind}, network {spec.sandbox.network}"
     )
     live = Live(sys.stderr, header=header, width=width, colour=colour)
     with cancelled_by_signals() as cancel:
-        person = AtTerminal() if model == "human" else None
+        person = AtTerminal() if "human" in (model, *spec.other_names().values()) else None
         outcome = run(spec, cancel=cancel, listener=live, person=person, environment=os.environ)
     click.echo(as_json(outcome) if json_out else as_text(outcome, width=width))
     result = outcome.result
@@ -109,27 +127,31 @@ def _what_to_do(spec: AttemptSpec, outcome: Outcome) -> str:
     return f"go on with: agentctl solve --resume {outcome.record}"
 
 
-def _refuse_new_settings(context: click.Context) -> None:
-    """Beside --resume stand only flags that say nothing of how the attempt is run."""
+def _refuse_new_settings(context: click.Context, flags: Given) -> None:
+    """Beside --resume stand only flags that say nothing of how the attempt is run, and addresses with --set."""
     given_flags = {
         parameter.opts[0]
         for parameter in context.command.params
         if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
     }
-    if refused := sorted(given_flags - _WITH_RESUME):
+    new = [name for key, name in flags.names.items() if name.startswith("--set") and key[1:] != ("api_base",)]
+    if refused := [*sorted(given_flags - _WITH_RESUME), *new]:
         raise InputError(
             "the attempt goes on with what it began with",
             field=refused[0],
-            remedy=f"leave it out; beside --resume stand {', '.join(sorted(_WITH_RESUME - {'--resume'}))}",
+            remedy=f"leave it out; beside --resume stand {', '.join(sorted(_WITH_RESUME - {'--resume', '--set'}))}",
         )
 
 
-def _resumed(resume: Path, record: Path | None, flags: Given) -> AttemptSpec:
+def _resumed(resume: Path, record: Path | None, trust_code: tuple[Path, ...], flags: Given) -> AttemptSpec:
     task = read_manifest(resume).spec.task
     return resumed(
         resume,
         record or new_record(read_config(environment=os.environ).settings.records.folder, task.id, task.level),
-        api_base=flags.values.get(("model", "api_base")),
-        kind=flags.values.get(("sandbox", "kind")),
-        rootfs=Path(rootfs) if (rootfs := flags.values.get(("sandbox", "rootfs"))) else None,
+        addresses={role: flags.values.get((section, "api_base")) for role, section in _SECTIONS.items()},
+        trust=Trust(
+            kind=flags.values.get(("sandbox", "kind")),
+            rootfs=Path(rootfs) if (rootfs := flags.values.get(("sandbox", "rootfs"))) else None,
+            code=trust_code,
+        ),
     )
