@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 import agentctl
-from agentctl.base.errors import InputError
+from agentctl.base.errors import InputError, refused
 from agentctl.base.jsonio import canonical, digest, read_json
 from agentctl.base.values import Frozen, Usd
 from agentctl.tools.sandbox.protocol import Fingerprint
@@ -38,6 +38,11 @@ class PriceRecord(Frozen):
 
     origin: TableOrigin
     schedules: dict[str, JsonValue]  # of the main model, as `agents.pricing.Price`; empty when it is free
+    helpers: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)  # of models by role, where it is another
+
+    def of(self, role: str) -> dict[str, JsonValue]:
+        """The schedules of the model that was asked in `role`."""
+        return self.helpers.get(role, self.schedules)
 
 
 class Software(Frozen):
@@ -109,6 +114,7 @@ def attempt_key(spec: AttemptSpec, *, prompt_digest: str, fingerprint: Fingerpri
         "scaffold": spec.scaffold.digest,
         "source": source_digest(),
         "model": spec.model.model_dump(mode="json"),
+        "helpers": {role: model.model_dump(mode="json") for role, model in spec.other_models().items()},
         "task": spec.task.digest,
         "level": spec.task.level,
         "sandbox": spec.sandbox.model_dump(mode="json", exclude={"rootfs"}),  # the fingerprint tells what is in it
@@ -136,7 +142,7 @@ def _source_files(entry: Traversable, name: str) -> Iterator[tuple[str, Traversa
     if entry.is_dir():
         for inner in sorted(entry.iterdir(), key=lambda each: each.name):
             yield from _source_files(inner, f"{name}/{inner.name}")
-    elif name.endswith((".py", "/hosts.yaml")):  # the hosts that a network policy allows are data
+    elif name.endswith((".py", "/hosts.yaml")) or name.startswith("prompts/history/"):  # hosts allowed, words sent
         yield name, entry
 
 
@@ -195,5 +201,4 @@ def _read(model: type[T], path: Path, record: Path) -> T:
     try:
         return model.model_validate_json(canonical(read_json(path, what="part of a record")))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(first["msg"], file=path, field=".".join(map(str, first["loc"]))) from None
+        raise refused(error, file=path) from None

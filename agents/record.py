@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentctl.base.errors import AgentctlError, InputError, SetupError
-from agentctl.base.jsonio import write_atomically
+from agentctl.base.jsonio import digest, write_atomically
 from agentctl.base.messages import ImageRef
 
 from .events import Event, MoneyNoted, Replied, Requested, encode
@@ -140,13 +140,17 @@ class Record:
         """Whether the space kept aside had to be used: the attempt must end."""
         return self._full
 
-    def keep_image(self, ref: ImageRef, data: bytes) -> None:
-        """Keep an image by its content."""
-        folder = self.folder / "images"
-        folder.mkdir(exist_ok=True)
-        path = folder / ref.digest
-        if not path.exists():
-            write_atomically(path, data)
+    def keep_image(self, data: bytes, media_type: str, width: int, height: int) -> ImageRef:
+        """Keep an encoded image by its content. RecordFull where the disk does not take it."""
+        ref = ImageRef(digest=digest(data), media_type=media_type, width=width, height=height)
+        path = self.folder / "images" / ref.digest
+        try:
+            path.parent.mkdir(exist_ok=True)
+            if not path.exists():
+                write_atomically(path, data)
+        except OSError as error:
+            raise self._no_room(error) from None
+        return ref
 
     def image(self, ref: ImageRef) -> bytes:
         """The bytes of an image kept here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from pydantic import Field
 
@@ -12,7 +12,8 @@ from agentctl.base.values import Frozen, Usd
 from agentctl.tools.sandbox.protocol import SandboxSpec
 
 from .models.protocol import ModelSpec
-from .scaffold import Scaffold
+from .roles import with_parameters
+from .scaffold import HelperRole, Scaffold
 from .task import TaskRef
 
 Keep: TypeAlias = Literal["answers", "changes", "all"]
@@ -42,6 +43,7 @@ class AttemptSpec(Frozen):
     task: TaskRef
     scaffold: Scaffold
     model: ModelSpec
+    helpers: dict[HelperRole, ModelSpec] = Field(default_factory=dict)  # of roles that main's model does not play
     limits: Limits = Limits()
     prices: Prices = Prices()
     sandbox: SandboxSpec = SandboxSpec()
@@ -51,3 +53,17 @@ class AttemptSpec(Frozen):
     try_number: int = 1
     seed: int | None = None  # of the attempt: recorded, and a part of its key
     resume_from: Path | None = None  # a record whose replies are played again before the model is asked
+
+    def model_of(self, role: str) -> ModelSpec:
+        """The model that requests of `role` go to: that role's helper, else main's as the scaffold wants it there."""
+        helper = next((model for name, model in self.helpers.items() if name == role), None)
+        return helper or with_parameters(self.model, self.scaffold.roles, role)
+
+    def other_models(self) -> dict[str, ModelSpec]:
+        """The models of helpers' roles that are not the main model, in name or parameters."""
+        models = {role: self.model_of(role) for role in get_args(HelperRole)}
+        return {role: model for role, model in models.items() if model != self.model}
+
+    def other_names(self) -> dict[str, str]:
+        """The names of helpers' models by role, where it is not the main model's."""
+        return {role: model.name for role, model in self.other_models().items() if model.name != self.model.name}

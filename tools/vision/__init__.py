@@ -1,0 +1,5 @@
+"""Questions about images, put to a model that sees."""
+
+from .query import QueryImages
+
+__all__ = ["QueryImages"]
