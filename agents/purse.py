@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from types import TracebackType
 
-from agentctl.base.errors import AgentctlError
+from agentctl.base.errors import AgentctlError, NoAnswer
 from agentctl.base.values import plain_decimal
 
 from .books import Books, Charge, RoleBooks
@@ -44,18 +44,27 @@ class Quote:
         return min(self.wanted, int((money - self.fixed) // self.per_token))
 
 
-class CapReached(Exception):
+class CapReached(NoAnswer):
     """The next call could pass the cap, so it is not sent. The run ends; what stands is checked and scored.
 
     `needed` are the dollars of the least useful form of the call; `because_uncertain` says that spent money alone would
-    have left room for it; `overrun` that a provider billed more than the bound of an earlier call.
+    have left room for it; `overrun` that a provider billed more than the bound of an earlier call. Where
+    `kept` is given, the call was to leave that many dollars for others: it alone is refused, and the run goes on.
     """
 
     def __init__(
-        self, *, cap: Decimal, spent: Decimal, uncertain: Decimal, needed: Decimal, role: str, overrun: bool = False
+        self,
+        *,
+        cap: Decimal,
+        spent: Decimal,
+        uncertain: Decimal,
+        needed: Decimal,
+        role: str,
+        overrun: bool = False,
+        kept: Decimal | None = None,
     ) -> None:
         self.cap, self.spent, self.uncertain, self.needed, self.role = cap, spent, uncertain, needed, role
-        self.overrun = overrun
+        self.overrun, self.kept = overrun, kept
         self.because_uncertain = not overrun and uncertain > 0 and spent + needed <= cap
         super().__init__(str(self))
 
@@ -68,7 +77,8 @@ class CapReached(Exception):
         books = f"${plain_decimal(self.spent)} spent{held} of ${plain_decimal(self.cap)}"
         if self.overrun:
             return f"a call was billed more than it could cost by its prices: {books}"
-        return f"the next {self.role} call could cost ${plain_decimal(self.needed)}: {books}"
+        kept = f"; of what is left ${plain_decimal(self.kept)} are kept" if self.kept else ""
+        return f"the next {self.role} call could cost ${plain_decimal(self.needed)}: {books}{kept}"
 
 
 class Ticket:
@@ -162,8 +172,17 @@ class Purse:
                 by_role=dict(self._by_role),
             )
 
-    def reserve(self, bound: Decimal | Quote, role: str, *, interrupted: Callable[[], None] | None = None) -> Ticket:
+    def reserve(
+        self,
+        bound: Decimal | Quote,
+        role: str,
+        *,
+        keep: Decimal | None = None,
+        interrupted: Callable[[], None] | None = None,
+    ) -> Ticket:
         """Set money aside for one send: for a quote, as many output tokens as it wants, or as the cap still allows.
+
+        `keep` are dollars that this send must leave for others; where given, that it does not fit ends nothing else.
 
         While sends under way hold money that this call could need, it waits for them, and asks `interrupted` (which may
         raise) now and then. CapReached where even the least useful form of the call does not fit.
@@ -171,7 +190,7 @@ class Purse:
         quote = bound if isinstance(bound, Quote) else Quote(bound)
         with self._changed:
             while True:
-                tokens = self._allowed(quote, role)
+                tokens = self._allowed(quote, role, keep)
                 if tokens is not None:
                     ticket = Ticket(self, role, quote.at(tokens), tokens)
                     self._open[id(ticket)] = ticket
@@ -180,21 +199,22 @@ class Purse:
                 if interrupted is not None:
                     interrupted()
 
-    def _allowed(self, quote: Quote, role: str) -> int | None:
+    def _allowed(self, quote: Quote, role: str, keep: Decimal | None) -> int | None:
         """Output tokens that the call may have now; None while it is worth waiting for sends under way."""
         if self.cap is None:
             return quote.wanted
         if self._broken:
             raise self._reached(quote, role)
-        if quote.affordable(self._free()) == quote.wanted:
+        others = keep or ZERO
+        if quote.affordable(self._free() - others) == quote.wanted:
             return quote.wanted
-        if quote.affordable(self.cap - self._spent - self._uncertain) < quote.least:
-            raise self._reached(quote, role)
+        if quote.affordable(self.cap - self._spent - self._uncertain - others) < quote.least:
+            raise self._reached(quote, role, keep)
         if self._open:
             return None
-        return quote.affordable(self._free())
+        return quote.affordable(self._free() - others)
 
-    def _reached(self, quote: Quote, role: str) -> CapReached:
+    def _reached(self, quote: Quote, role: str, kept: Decimal | None = None) -> CapReached:
         assert self.cap is not None
         return CapReached(
             cap=self.cap,
@@ -203,6 +223,7 @@ class Purse:
             needed=quote.at(quote.least),
             role=role,
             overrun=self._broken,
+            kept=kept,
         )
 
     def _held(self) -> Decimal:

@@ -38,6 +38,17 @@ class Deliverable(Protocol):
         """Names of the parts that are not there yet, in the task's order."""
         ...
 
+    def names(self) -> list[str]:
+        """Names of all parts that are asked for, in the task's order."""
+        ...
+
+    def given(self, path: str | None = None) -> list[str] | None:
+        """Names of the parts that are there, known or not, in the file at `path` (in the right one, where not given).
+
+        None where there is no such file, or where it can't be read.
+        """
+        ...
+
     def finish_text(self) -> str:
         """One or two sentences that say when and how to finish, for prompt and tool description."""
         ...

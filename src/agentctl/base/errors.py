@@ -62,5 +62,9 @@ class SetupError(AgentctlError):
     exit_status = 2
 
 
+class NoAnswer(Exception):
+    """A model gave no answer: its provider failed, or the money does not reach."""
+
+
 class Cancelled(Exception):
     """The owner of an attempt asked it to stop. Raised wherever an attempt waits."""
