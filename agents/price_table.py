@@ -52,6 +52,7 @@ class ModelFacts(Frozen):
     max_output_tokens: int | None = None
     native_tools: bool | None = None
     reasoning: bool | None = None
+    images: bool | None = None  # whether it takes them; the table says so of those that do, and nothing of most others
 
 
 class PriceTable:
@@ -90,11 +91,13 @@ class PriceTable:
         """What is known of the model `name`, or of the one it is a dated edition of."""
         found = self._find(name) or self._find(_DATE.sub("", name))
         entry = found[1] if found else {}
+        listed = found is not None and found[0] not in self._extra
         return ModelFacts(
             max_input_tokens=_whole(entry.get("max_input_tokens")),
             max_output_tokens=_whole(entry.get("max_output_tokens")),
             native_tools=_flag(entry.get("supports_function_calling")),
             reasoning=_flag(entry.get("supports_reasoning")),
+            images=_flag(entry.get("supports_vision", False if listed else None)),
         )
 
     def _find(self, name: str) -> tuple[str, Entry] | None:

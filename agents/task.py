@@ -76,8 +76,11 @@ class Task(Protocol):
 
     def deliverable(self, sandbox: Sandbox) -> Deliverable: ...
 
-    def collect(self, sandbox: Sandbox, folder: Path) -> Collected:
-        """Copy the deliverable, as found, into the record `folder`; say where its values came from."""
+    def collect(self, sandbox: Sandbox, folder: Path, *, also_in_material: bool = False) -> Collected:
+        """Copy the deliverable, as found, into the record `folder`; say where its values came from.
+
+        `also_in_material`: one in the folder that the task is about counts where there is none in the right place.
+        """
         ...
 
     def score(self, deliverable: Path | None) -> tuple[SerializeAsAny[Score], ...]:

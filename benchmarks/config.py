@@ -16,12 +16,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from agentctl.agents.models.keys import THIS_MACHINE
+from agentctl.agents.scaffold import HelperRole
 from agentctl.base.errors import InputError
 from agentctl.tools.sandbox.environment import has_credentials
 
@@ -62,19 +63,20 @@ class Config:
     settings: Settings
     origins: Mapping[Key, Origin]  # of what is not a default
     files: tuple[SettingsFile, ...]  # that were read, the nearest first
+    project: SettingsFile | None = None  # the one of them that came with the project
 
     def origin(self, key: Key) -> Origin:
         return self.origins.get(key, DEFAULT)
 
     def rows(self) -> Iterator[tuple[str, Any, Origin]]:
-        """All settings with their values and origins; of a table each entry."""
+        """All settings with their values and origins; of a table each entry, of a helper's model what is said of it."""
         for key in fields():
             value = self.settings.value(key)
-            if not is_table(key):
+            if is_table(key):
+                for name, entry in value.items():
+                    yield dotted((*key, name)), entry, self.origin((*key, name))
+            elif key in self.origins or key[0] not in get_args(HelperRole) or key[1] == "name":
                 yield dotted(key), value, self.origin(key)
-                continue
-            for name, entry in value.items():
-                yield dotted((*key, name)), entry, self.origin((*key, name))
 
 
 @dataclass
@@ -127,17 +129,16 @@ def read_config(given: Given | None = None, *, environment: Mapping[str, str], f
         origin = f" (from {origins[key]})" if key in origins else ""
         raise InputError(f"{_words(first['msg'])}{origin}", field=dotted(key)) from None
     _refuse_reach(settings, origins, found[0])
-    return Config(settings, origins, files)
+    return Config(settings, origins, files, found[0])
 
 
 def _refuse_reach(settings: Settings, origins: Mapping[Key, Origin], project: SettingsFile | None) -> None:
     """A project's file comes with whatever is cloned: only its reader can say that keys may leave, or do without a
     sandbox."""
-    base = settings.model.api_base
-    reaches = {
-        ("model", "api_base"): base is not None and urlsplit(base).hostname not in THIS_MACHINE,
-        ("sandbox", "kind"): settings.sandbox.kind == "local",
-    }
+    reaches: dict[Key, bool] = {("sandbox", "kind"): settings.sandbox.kind == "local"}
+    for section in ("model", *get_args(HelperRole)):
+        base: str | None = settings.value((section, "api_base"))
+        reaches[section, "api_base"] = base is not None and urlsplit(base).hostname not in THIS_MACHINE
     for key, reached in reaches.items():
         if reached and project is not None and origins.get(key, DEFAULT).told is project:
             raise InputError(
@@ -150,7 +151,7 @@ def _refuse_reach(settings: Settings, origins: Mapping[Key, Origin], project: Se
 
 def find_setting(name: str) -> Key:
     """The key of the setting called `section.name`, or of a table's entry. InputError names the nearest there is."""
-    key = tuple(name.split(".", 2))
+    key = tuple(name.split(".", 1 if is_table((name.partition(".")[0],)) else 2))
     known = setting_of(key)
     if known is None or (known == key and is_table(key)):
         raise InputError("no such setting", field=name, remedy=_meant(name))

@@ -7,21 +7,20 @@ before the start, in one line.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from agentctl.agents.models.protocol import ModelSpec
 from agentctl.base.errors import SetupError
 from agentctl.base.paths import resolve
 from agentctl.tools.sandbox.protocol import Sandbox
 
-from .corebench.locate import examples
+from .corebench.locate import recordings
 
 _FIND = 'for program; do command -v "$program" >/dev/null || echo "$program"; done'
 
 
 def programs() -> dict[str, dict[str, str]]:
-    """By a recording's name: the programs that it runs beyond what every machine of ours has, and Debian's packages."""
-    read: dict[str, dict[str, str]] = json.loads(_folder().joinpath("programs.json").read_text(encoding="utf-8"))
+    """By a recording's task and level: programs that it runs and not every machine has, with Debian's packages."""
+    read: dict[str, dict[str, str]] = json.loads(recordings().joinpath("programs.json").read_text(encoding="utf-8"))
     return read
 
 
@@ -35,7 +34,7 @@ def check_programs(model: ModelSpec, sandbox: Sandbox) -> None:
     if not model.name.startswith("replay:"):
         return
     record = resolve(model.name.removeprefix("replay:")).expanduser().resolve()
-    if record.parent != _folder().resolve():
+    if record.parent.parent != recordings().resolve():
         return
     wanted = programs().get(record.name, {})
     absent = missing(wanted, sandbox)
@@ -45,6 +44,3 @@ def check_programs(model: ModelSpec, sandbox: Sandbox) -> None:
             remedy=f"apt-get install --no-install-recommends {' '.join(wanted[each] for each in absent)}",
         )
 
-
-def _folder() -> Path:
-    return examples() / "recordings"

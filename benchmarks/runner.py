@@ -16,14 +16,17 @@ from uuid import uuid4
 
 from agentctl.agents.account import Account
 from agentctl.agents.asking import Asker, Asking, Resumed
-from agentctl.agents.ends import End, consequence
+from agentctl.agents.budget import Budget, check_budget
+from agentctl.agents.clients import Clients
+from agentctl.agents.context import make_context
+from agentctl.agents.ends import End, Ending, consequence
 from agentctl.agents.events import Ended, NetworkRefused, Note
-from agentctl.agents.history import FullHistory
-from agentctl.agents.loop import Ending, Loop
+from agentctl.agents.history.make import make_history
+from agentctl.agents.loop import Loop
 from agentctl.agents.manifest import AttemptResult, Manifest, attempt_key, now, software, source_digest
+from agentctl.agents.models.gateway import Gateway
 from agentctl.agents.models.human import Person
-from agentctl.agents.models.make import make_client
-from agentctl.agents.models.protocol import ModelClient
+from agentctl.agents.prompting import prompt_of
 from agentctl.agents.protocols import PROTOCOLS
 from agentctl.agents.record import Listener, Record, RecordFull, exists_already, monotonic
 from agentctl.agents.secrets import Secrets
@@ -35,11 +38,12 @@ from agentctl.agents.transcript import Transcript
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import AgentctlError, SetupError
 from agentctl.base.jsonio import digest, write_atomically
-from agentctl.base.messages import Message, Role, Text, ToolSpec
-from agentctl.prompts.compose import Prompt, compose
+from agentctl.base.messages import Message, Role, Text
+from agentctl.prompts.compose import Place, Prompt
+from agentctl.tools.finish import make_checks
 from agentctl.tools.sandbox.make import open_sandbox
 from agentctl.tools.sandbox.protocol import Refusal, Sandbox
-from agentctl.tools.tool import Tool, ToolContext, spec_of
+from agentctl.tools.tool import Tool, ToolContext
 
 from .keeping import AtStart, keep_workspace
 from .recording_programs import check_programs
@@ -79,14 +83,14 @@ def run(
         if os.path.lexists(spec.record):
             raise exists_already(spec.record)
         folder = stack.enter_context(work_folder(spec.record))
-        client = make_client(spec.model, environment, person)
-        stack.callback(client.close)
-        before = stack.enter_context(Before.claimed(spec.resume_from, client.kind))
-        account = Account(spec, client, before.carried, cancel)
+        clients = stack.enter_context(Clients.opened(spec, environment, person))
+        before = stack.enter_context(Before.claimed(spec.resume_from, clients.kind))
+        check_budget(spec.scaffold, spec.limits)
+        account = Account(spec, clients, before.carried, cancel)
         sandbox = _opened(spec, task, folder, environment)
         stack.callback(sandbox.close)
         check_programs(spec.model, sandbox)
-        return _Attempt(spec, task, sandbox, client, account, before, cancel, Secrets(environment)).run(listener)
+        return _Attempt(spec, task, sandbox, clients, account, before, cancel, Secrets(environment)).run(listener)
 
 
 def _opened(spec: AttemptSpec, task: Task, folder: Path, environment: Mapping[str, str]) -> Sandbox:
@@ -105,7 +109,7 @@ class _Attempt:
         spec: AttemptSpec,
         task: Task,
         sandbox: Sandbox,
-        client: ModelClient,
+        clients: Clients,
         account: Account,
         before: Before,
         cancel: Cancel,
@@ -114,12 +118,13 @@ class _Attempt:
         self._spec = spec
         self._task = task
         self._sandbox = sandbox
-        self._client = client
+        self._kind = clients.kind
         self._account = account
         self._before = before
         self._cancel = cancel
         self._secrets = secrets
-        self._tools: dict[str, Tool[Any]] = make_tools(spec.scaffold, spec.limits)
+        self._checks = make_checks(spec.scaffold.checks, faults=spec.scaffold.faults)
+        self._tools: dict[str, Tool[Any]] = make_tools(spec.scaffold, spec.limits, self._checks)
         self._protocol = PROTOCOLS[spec.scaffold.protocol]
         self._at_start = AtStart.of(sandbox)
 
@@ -131,7 +136,7 @@ class _Attempt:
         record = Record(self._spec.record, encoded, self._secrets, now=monotonic, first=first)
         state = State(
             prefix=(
-                Message(role=Role.SYSTEM, parts=(Text(text=prompt.system),)),
+                Message(role=Role.SYSTEM, parts=(Text(text=prompt.system_text),)),
                 Message(role=Role.USER, parts=(Text(text=prompt.task),)),
             )
         )
@@ -161,36 +166,46 @@ class _Attempt:
         gateway = self._account.gateway(record)
         asker: Asker = Asking(gateway, transcript)
         if self._before.replies:
-            asker = Resumed(asker, self._before.replies, now=lambda: record.elapsed)
-        loop = self._loop(record, asker, transcript)
+            asker = Resumed(
+                gateway, transcript, self._before.replies, record=record.emit, now=lambda: record.elapsed
+            )
+        loop = self._loop(record, gateway, asker, transcript)
         first = loop.history.render(state)
         if not self._before.replies:
             gateway.check_first_call("main", first, loop.wire_tools)
         return loop
 
-    def _loop(self, record: Record, asker: Asker, transcript: Transcript) -> Loop:
+    def _loop(self, record: Record, gateway: Gateway, asker: Asker, transcript: Transcript) -> Loop:
         def work_seconds() -> float:
             began = asker.went_on if isinstance(asker, Resumed) else 0.0
             if began is None:  # what was done before is being done again: it was counted then, and no limit ends it now
                 return 0.0
             return self._before.seconds + record.elapsed - began - asker.waited
 
+        context = make_context(self._spec.scaffold, self._tools, self._sandbox)
+        limits, deliverable = self._spec.limits, self._task.deliverable(self._sandbox)
+        budget = Budget(self._spec.scaffold, limits, gateway, asker, deliverable, work_seconds)
         return Loop(
             scaffold=self._spec.scaffold,
             protocol=self._protocol,
-            history=FullHistory(self._protocol, transcript),
+            history=make_history(
+                self._spec.scaffold, self._protocol, transcript, context, asker, record.emit, self._tools, limits
+            ),
             asker=asker,
             tools=self._tools,
+            checks=self._checks,
             context=ToolContext(
                 sandbox=self._sandbox,
-                deliverable=self._task.deliverable(self._sandbox),
+                deliverable=deliverable,
                 cancel=self._cancel,
                 outputs=record.outputs,
-                ask=asker.ask_helper,
+                ask=budget.ask,
+                keep_image=record.keep_image,
                 emit=lambda kind, text: record.emit(Note(kind=kind, text=text)),
-                seconds_left=lambda: self._spec.limits.seconds - work_seconds(),
+                seconds_left=lambda: limits.seconds - work_seconds(),
             ),
-            limits=self._spec.limits,
+            budget=budget,
+            limits=limits,
             record=record,
             work_seconds=work_seconds,
         )
@@ -231,7 +246,8 @@ class _Attempt:
         work_seconds = max(loop.work_seconds(), self._before.seconds)
         failure = None
         try:
-            collected = self._task.collect(self._sandbox, record.folder)
+            in_material = "report-in-capsule" in self._spec.scaffold.faults
+            collected = self._task.collect(self._sandbox, record.folder, also_in_material=in_material)
         except Exception as error:  # a dead sandbox or a full disk must not cost the result
             failure = f"can't collect what the agent left: {error}"
             collected = Collected(deliverable=None, problem=failure)
@@ -287,26 +303,16 @@ class _Attempt:
             with suppress(RecordFull):
                 record.emit(Note(kind="environment", text=f"what is installed is not known: {error}"))
 
-    def _specs(self) -> list[ToolSpec]:
-        return [spec_of(tool) for tool in self._tools.values()]
-
     def _prompt(self) -> Prompt:
-        words = self._protocol.tools_text(self._specs())
-        return compose(
-            self._spec.scaffold.system,
-            self._task.text(self._sandbox.workspace),
-            network=self._spec.sandbox.network,
-            apt=self._sandbox.fingerprint().apt,
-            tools_text=words,
-            system_text=self._spec.scaffold.system_text,
-        )
+        place = Place(network=self._spec.sandbox.network, apt=self._sandbox.fingerprint().apt)
+        return prompt_of(self._spec.scaffold, self._tools, self._task.text(self._sandbox.workspace), place)
 
     def _manifest(self, prompt: Prompt) -> Manifest:
         fingerprint = self._sandbox.fingerprint()
         return Manifest(
             record_id=uuid4().hex,
             attempt_key=attempt_key(self._spec, prompt_digest=prompt.digest, fingerprint=fingerprint),
-            kind=self._client.kind,
+            kind=self._kind,
             created=now(),
             spec=self._spec,
             prompt_digest=prompt.digest,

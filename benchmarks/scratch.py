@@ -25,7 +25,7 @@ from agentctl.base.errors import InputError, SetupError
 AT_WORK = "an attempt is at work in it"
 MARKER = ".agentctl"  # holds the name of the machine: locks of another one may not be seen here
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PATIENCE = 5.0  # seconds for what is left of a killed attempt to be gone: the kernel ends it with its owner
+PATIENCE = 5.0  # seconds for what is left of a killed attempt to be gone: the kernel ends it with its owner
 
 
 class Left(StrEnum):
@@ -200,7 +200,7 @@ def _not_taken(folder: Path, why: str) -> SetupError:
 
 def _empty(folder: Path, lock: int) -> None:
     """Remove what is in `folder`, which is open as `lock`. SetupError where that can't be done."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return _remove_all(lock)

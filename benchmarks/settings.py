@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from agentctl.agents.models.protocol import ModelSpec
@@ -28,6 +29,10 @@ class ModelSettings(ModelSpec):
     """The model. Without a name a shipped recording is played, where there is one."""
 
     name: str = ""
+
+
+class HelperSettings(ModelSettings):
+    """The model of a helper's role. Without a name it is the main model, with what is said here."""
 
 
 def _is_price(line: str) -> str:
@@ -72,11 +77,19 @@ class RecordSettings(Frozen):
     keep: Keep = "changes"
 
 
+FactorValue: TypeAlias = StrictStr | StrictInt | StrictFloat
+
+
 class Settings(Frozen):
     """All of them."""
 
     scaffold: str = "plain"  # a shipped one, or the path of a .yaml file
+    with_: tuple[str, ...] = Field(default=(), alias="with")  # factors that are switched on in it
+    without: tuple[str, ...] = ()  # ... off
+    factors: dict[str, FactorValue] = Field(default_factory=dict)  # values that are set in it
     model: ModelSettings = Field(default_factory=ModelSettings)
+    fast: HelperSettings = Field(default_factory=HelperSettings)  # writes summaries
+    vision: HelperSettings = Field(default_factory=HelperSettings)  # sees images
     limits: Limits = Field(default_factory=Limits)
     sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     prices: PriceSettings = Field(default_factory=PriceSettings)
@@ -87,7 +100,7 @@ class Settings(Frozen):
         """The value of one setting, or of one entry of a table."""
         found: Any = self
         for part in key:
-            found = found[part] if isinstance(found, dict) else getattr(found, part)
+            found = found[part] if isinstance(found, dict) else getattr(found, f"{part}_" if iskeyword(part) else part)
         return found
 
 
@@ -102,7 +115,7 @@ def _fields(model: type[BaseModel], above: Key) -> Iterator[tuple[Key, FieldInfo
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _fields(field.annotation, (*above, name))
         else:
-            yield (*above, name), field
+            yield (*above, field.alias or name), field
 
 
 def adapter(key: Key) -> TypeAdapter[Any]:
@@ -113,7 +126,7 @@ def adapter(key: Key) -> TypeAdapter[Any]:
 @cache
 def _adapter(setting: Key, entry: bool) -> TypeAdapter[Any]:
     field = fields()[setting]
-    wanted: Any = get_args(field.annotation)[1] if entry else Annotated[field.annotation, field]
+    wanted: Any = get_args(field.annotation)[1] if entry else Annotated[field.annotation, Field(), *field.metadata]
     return TypeAdapter(wanted, config=ConfigDict(allow_inf_nan=False))
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from agentctl.agents.plugins import names_code
 from agentctl.agents.scaffold import SCAFFOLD_FILES
 from agentctl.agents.secrets import says_secret
 from agentctl.base.errors import InputError
@@ -22,6 +23,7 @@ from .settings import Key
 
 NAME = "agentctl.toml"
 _LARGEST = 1 << 20  # bytes
+_MODELS = [(section, "name") for section in ("model", "fast", "vision")]
 _PATHS = re.compile(r"(script|replay):(?!agentctl:)(?P<path>.+)")  # of a model's name
 _NAME_OR_FILE: Mapping[Key, Collection[str]] = {
     ("scaffold",): SCAFFOLD_FILES,
@@ -68,7 +70,9 @@ class SettingsFile:
             return folder / value.expanduser()
         if key in _NAME_OR_FILE and means_file(value, _NAME_OR_FILE[key]):
             return str(folder / Path(value).expanduser())
-        if key == ("model", "name") and (named := _PATHS.fullmatch(value)):
+        if key == ("with",):
+            return tuple(str(folder / each) if each.endswith(".md") or names_code(each) else each for each in value)
+        if key in _MODELS and (named := _PATHS.fullmatch(value)):
             return f"{named[1]}:{folder / Path(named['path']).expanduser()}"
         return value
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from agentctl.agents.coherence import check_coherent
 from agentctl.agents.manifest import read_manifest
 from agentctl.agents.models.protocol import ModelSpec
 from agentctl.agents.record import Listener
 from agentctl.agents.scaffold import Scaffold, load_scaffold
 from agentctl.agents.spec import AttemptSpec, Keep, Limits, Prices
+from agentctl.agents.switching import switch
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError
 from agentctl.base.paths import resolve
@@ -20,7 +22,10 @@ from agentctl.base.values import Frozen
 from agentctl.tools.sandbox.protocol import SandboxSpec
 
 from .config import Config, Given, read_config
+from .corebench.dataset import load_dataset
+from .corebench.leaks import refuse_leaks, texts_of
 from .corebench.locate import Located, locate, recorded_levels
+from .helpers import helper_models
 from .runner import Outcome, run
 
 
@@ -29,6 +34,8 @@ def solve(
     *,
     level: str = "hard",
     model: str | ModelSpec | None = None,
+    fast_model: str | ModelSpec | None = None,
+    vision_model: str | ModelSpec | None = None,
     scaffold: str | Scaffold | None = None,
     dataset: str | Path | None = None,
     capsules: str | Path | None = None,
@@ -43,14 +50,16 @@ def solve(
 ) -> Outcome:
     """Run an agent on the capsule `task` (an id, or the beginning of one) and return what it left.
 
-    `model` is a name as after --model, or a ModelSpec. What is not given, also of a ModelSpec and the like, is taken
-    from the environment, from `agentctl.toml`, or is the command line's default; with no model at all a shipped
-    recording is played. Keys are taken from `environment`, by default the process's own. Raises InputError or
-    SetupError where the attempt can't start; how it went is in the outcome.
+    `model` is a name as after --model, or a ModelSpec; so are those that write summaries and see images, which
+    otherwise is left to `model`. What is not given, also of a ModelSpec and the like, is taken from the environment,
+    from `agentctl.toml`, or is the command line's default; with no model at all a shipped recording is played. Keys are
+    taken from `environment`, by default the process's own. Raises InputError or SetupError where the attempt can't
+    start; how it went is in the outcome.
     """
     environment = os.environ if environment is None else environment
     given = Given("flag")
-    _put(given, "model", ModelSpec(name=model) if isinstance(model, str) else model)
+    for section, each in (("model", model), ("fast", fast_model), ("vision", vision_model)):
+        _put(given, section, ModelSpec(name=each) if isinstance(each, str) else each)
     _put(given, "limits", limits)
     _put(given, "sandbox", sandbox)
     _put(given, "prices", prices)
@@ -93,24 +102,27 @@ def attempt_spec(
 
     `environment` tells where fetched datasets are.
 
-    A shipped recording that is played because no model is named is played with the scaffold and the network that it was
-    recorded with, unless a flag says otherwise; any other recording with that network.
+    Where no model is named the shipped recording of that scaffold is played; that, and any other recording, with the
+    network that it was recorded with, unless a flag says otherwise.
     """
     settings = config.settings
     data = settings.data
     located = locate(task, level, dataset=data.dataset, capsules=data.capsules, environment=environment)
-    model = settings.model.name or _shipped_recording(located)
+    scaffold = scaffold or chosen_scaffold(config)
+    check_coherent(scaffold)
+    refuse_leaks(texts_of(scaffold), load_dataset(resolve(located.ref.dataset)))
+    model = settings.model.name or _shipped_recording(located, scaffold)
     sandbox = SandboxSpec.model_validate(settings.sandbox.model_dump())
     if model.startswith("replay:"):
         recorded = read_manifest(resolve(model.removeprefix("replay:")).expanduser()).spec
-        if not settings.model.name and config.origin(("scaffold",)).place != "flag":
-            scaffold = scaffold or recorded.scaffold
         if sandbox.kind != "local" and config.origin(("sandbox", "network")).place != "flag":
             sandbox = sandbox.model_copy(update={"network": recorded.sandbox.network})
+    main = ModelSpec.model_validate(settings.model.model_dump() | {"name": model})
     return AttemptSpec(
         task=located.ref,
-        scaffold=scaffold or load_scaffold(settings.scaffold),
-        model=ModelSpec.model_validate(settings.model.model_dump() | {"name": model}),
+        scaffold=scaffold,
+        model=main,
+        helpers=helper_models(config, main, scaffold),
         limits=Limits.model_validate(settings.limits.model_dump()),
         prices=settings.prices.prices(),
         sandbox=sandbox,
@@ -119,18 +131,54 @@ def attempt_spec(
     )
 
 
-def _shipped_recording(located: Located) -> str:
-    """The recording that is played where no model is named. InputError where none is shipped."""
-    if located.recording:
-        return f"replay:{located.recording}"
+def chosen_scaffold(config: Config) -> Scaffold:
+    """The scaffold that `config` names, with the factors switched that it says. InputError says where it said so."""
+    settings = config.settings
+    try:
+        scaffold = switch(
+            load_scaffold(settings.scaffold), with_=settings.with_, without=settings.without, set_=settings.factors
+        )
+    except InputError as error:
+        option, _, name = (error.field or "").partition(" ")
+        key = {"--with": ("with",), "--without": ("without",), "--set": ("factors", name)}.get(option, ("scaffold",))
+        if config.origin(key).place == "flag":
+            raise
+        raise InputError(
+            error.problem, file=config.origin(key).name or error.file, field=error.field, remedy=error.remedy
+        ) from None
+    _refuse_brought_code(config, scaffold)
+    return scaffold
+
+
+def _refuse_brought_code(config: Config, scaffold: Scaffold) -> None:
+    """A project's file comes with whatever is cloned: only its reader can say that code of it may run out here."""
+    brought = [
+        key for key in (("scaffold",), ("with",)) if config.project and config.origin(key).told is config.project
+    ]
+    if brought and (code := next((each for each in scaffold.code.values() if each.is_file), None)):
+        raise InputError(
+            f"a project's file may not name code that runs outside the sandbox: {code.source}",
+            file=config.origin(brought[0]).name,
+            field=brought[0][0],
+            remedy=f"say it by a flag: --{brought[0][0]}",
+        )
+
+
+def _shipped_recording(located: Located, scaffold: Scaffold) -> str:
+    """The recording that is played where no model is named. InputError where none is shipped of that scaffold."""
+    recording = located.recordings.get(scaffold.name)
+    if recording and not scaffold.changes:
+        return f"replay:{recording}"
     levels = recorded_levels(located.ref)
-    there = f", and a recorded run is shipped for {' and '.join(levels)} alone" if levels else ""
-    raise InputError(
-        f"no model is given{there}",
-        field="--model",
-        remedy=f"export OPENAI_API_KEY=... ; agentctl solve {located.ref.id} --model openai/gpt-5"
-        + (f"; or try --level {levels[-1]}" if levels else ""),
-    )
+    shipped = ""
+    remedy = f"export OPENAI_API_KEY=... ; agentctl solve {located.ref.id} --model openai/gpt-5"
+    if located.recordings:
+        shipped = f", and of {scaffold.label} no recorded run is shipped"
+        remedy += f"; or try --scaffold {' or '.join(located.recordings)}, as it is"
+    elif levels:
+        shipped = f", and a recorded run is shipped for {' and '.join(levels)} alone"
+        remedy += f"; or try --level {levels[-1]}"
+    raise InputError(f"no model is given{shipped}", field="--model", remedy=remedy)
 
 
 def new_record(folder: Path, task: str, level: str) -> Path:

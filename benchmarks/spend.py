@@ -156,11 +156,19 @@ class _Member:
         self.events = len(self.reader.events)
         content = (folder / "manifest.json").read_bytes() + (folder / "events.jsonl").read_bytes()
         self.identity = self.manifest.record_id or digest(content)
-        schedules = self.manifest.prices.schedules
-        self._price = Price.model_validate({"name": "", "source": "", "schedules": schedules}) if schedules else None
+        self._spec = self.manifest.spec
+
+    def _price(self, role: str) -> Price | None:
+        schedules = self.manifest.prices.of(role)
+        return Price.model_validate({"name": "", "source": "", "schedules": schedules}) if schedules else None
 
     def _line(self, role: str, sum: Sum) -> Line:
-        return Line(self.manifest.kind, self.manifest.spec.model.name, role, self.manifest.spec.task.id, sum)
+        return Line(self._kind(role), self._spec.model_of(role).name, role, self._spec.task.id, sum)
+
+    def _kind(self, role: str) -> Kind:
+        """A helper with a name of its own is asked for real, whoever plays the main model."""
+        other = self._spec.model_of(role)
+        return self.manifest.kind if other.told or not self._spec.model.told else "live"
 
     def own(self) -> Iterator[Line]:
         """What was billed in this record, and what may have been."""
@@ -171,11 +179,12 @@ class _Member:
                     waiting[event.sent.n] = event
                 case Replied(came=came):
                     waiting.pop(came.n, None)
-                    yield self._line(came.role, self._billed(came.usage, came.cost, calls=1))
+                    yield self._line(came.role, self._billed(came.role, came.usage, came.cost, calls=1))
                 case Failed(failed=failed):
                     sent = waiting.pop(failed.n, None)
                     if failed.usage is not None:
-                        yield self._line(failed.role, self._billed(failed.usage, failed.cost, calls=0))
+                        billed = self._billed(failed.role, failed.usage, failed.cost, calls=0)
+                        yield self._line(failed.role, billed)
                     if failed.lost and sent is not None:
                         rest = max(ZERO, sent.sent.bound - (failed.cost or ZERO))
                         yield self._line(failed.role, Sum(lost_calls=1, uncertain=rest))
@@ -184,7 +193,7 @@ class _Member:
         for event in waiting.values():
             yield self._line(event.sent.role, Sum(lost_calls=1, uncertain=event.sent.bound))
 
-    def _billed(self, usage: Usage, spent: Decimal | None, *, calls: int) -> Sum:
+    def _billed(self, role: str, usage: Usage, spent: Decimal | None, *, calls: int) -> Sum:
         """What a reply came to, or one that broke off: that is no call which brought one."""
         known = spent is not None
         return Sum(
@@ -194,7 +203,7 @@ class _Member:
             unpriced_calls=not known,
             unpriced_tokens=0 if known else usage.total_tokens,
             estimated_calls=usage.estimated,
-            by_class=_split(usage, spent, self._price, ServiceTier(self.manifest.spec.model.service)),
+            by_class=_split(usage, spent, self._price(role), ServiceTier(self._spec.model_of(role).service)),
         )
 
     def carried(self, members: Sequence[_Member]) -> Iterator[Line]:

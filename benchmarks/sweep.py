@@ -21,9 +21,10 @@ from agentctl.base.jsonio import written_for
 from agentctl.base.values import Frozen
 from agentctl.tools.sandbox import limits, procs
 from agentctl.tools.sandbox.label import left_behind
+from agentctl.tools.sandbox.protocol import Process
 
 from .keeping import PART
-from .scratch import AT_WORK, Left, in_use, remove_abandoned, work_folder, work_folder_of
+from .scratch import AT_WORK, PATIENCE, Left, in_use, remove_abandoned, work_folder, work_folder_of
 
 DOCTOR = "agentctl-doctor"  # how records of `agentctl doctor` would be called, in the folder for temporary files
 _WRITTEN = frozenset({"manifest.json", "result.json", "workspace.json", "report.json"})
@@ -84,44 +85,39 @@ def _in_place(place: Path, remove: bool) -> Iterator[Found]:
 def _processes(remove: bool) -> list[Found]:
     """Processes of sandboxes whose owner is gone."""
     left = left_behind()
-    shown = {each.entry: procs.to_process(each.entry).command for each in left}
+    names = [f"{each.entry.pid} {procs.command_of(each.entry.pid)}" for each in left]
+
+    def living() -> list[Process]:
+        # One that is being ended has no words any more, so no label, but is there until all in its namespace is gone.
+        ended = [each.entry for each in left if procs.same(each.entry)]
+        return [procs.to_process(entry) for entry in {*ended, *(each.entry for each in left_behind())}]
+
     if remove and left:
-        procs.kill_all(lambda: [each.entry for each in left_behind()])
+        procs.kill_all(living)
     return [
         Found(
             what="process",
-            name=f"{each.entry.pid} {shown[each.entry]}",
+            name=name,
             state=("stays" if procs.same(each.entry) else "removed") if remove else "left",
             why=f"its owner, process {each.owner}, is gone",
         )
-        for each in left
+        for each, name in zip(left, names, strict=True)
     ]
 
 
 def _groups(remove: bool) -> Iterator[Found]:
     """Control groups whose owners were killed before they could remove them."""
     for folder in limits.abandoned():
-        why = _gone(folder) if remove else ""
+        why = limits.remove_group(folder) if remove else ""
         yield _told("control group", folder, remove, Left.STAYS if why else Left.GOES, why)
-
-
-def _gone(group: Path) -> str:
-    """Remove a control group; why not, where processes are still in it after a while."""
-    deadline = time.monotonic() + 2
-    while True:
-        try:
-            group.rmdir()
-            return ""
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            if time.monotonic() > deadline:
-                return error.strerror or str(error)
-            time.sleep(0.02)
 
 
 def _work_folder(folder: Path, remove: bool) -> Iterator[Found]:
     left, why = remove_abandoned(folder, remove=remove)
+    last = time.monotonic() + PATIENCE
+    while left is Left.STAYS and time.monotonic() < last:  # perhaps for what is being ended, and still writes in it
+        time.sleep(0.1)
+        left, why = remove_abandoned(folder, remove=remove)
     if left is not Left.NOT_OURS:
         yield _told("work folder", folder, remove, left, why)
 

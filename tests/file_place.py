@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from no_deliverable import NoDeliverable
+from no_deliverable import NoDeliverable, keeps_no_image
 
 from agentctl.base.cancel import Cancel
 from agentctl.base.messages import Status
@@ -39,6 +39,7 @@ class Place:
             cancel=self.cancel,
             outputs=self.base / "outputs",
             ask=ask,
+            keep_image=keeps_no_image,
             emit=lambda kind, text: None,
             seconds_left=lambda: 600.0,
         )

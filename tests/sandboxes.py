@@ -66,7 +66,7 @@ def marked(number: str) -> list[procs.Entry]:
     """Processes of the host that run `sleep number`, zombies left out."""
     found = []
     for entry in procs.table().values():
-        if not entry.zombie and procs.to_process(entry).command == f"sleep {number}":
+        if not entry.zombie and procs.command_of(entry.pid) == f"sleep {number}":
             found.append(entry)
     return found
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from case_fields import SCOPE, inside, several, skip_without
-from no_deliverable import NoDeliverable
+from no_deliverable import NoDeliverable, keeps_no_image
 
 from agentctl.base.cancel import Cancel
 from agentctl.base.messages import Status, Text
 from agentctl.tools.sandbox.make import open_sandbox
+from agentctl.tools.sandbox.procs import command_of
 from agentctl.tools.sandbox.protocol import Guarantee, Mount, Sandbox, SandboxError, SandboxSpec, Workspace
 from agentctl.tools.shell import Shell
 from agentctl.tools.shell.tool import NO_OUTPUT, BashArguments
@@ -44,7 +45,8 @@ class Bench:
         return output(self.run(command, timeout))
 
     def processes(self) -> list[str]:
-        return sorted(process.command for process in self.sandbox.processes())
+        """Their command lines."""
+        return sorted(filter(None, (command_of(process.pid) for process in self.sandbox.processes())))
 
 
 def output(result: ToolResult) -> str:
@@ -59,21 +61,24 @@ def notice(result: ToolResult) -> str:
 
 
 @contextmanager
-def bench(folder: Path, kind: str = "bubblewrap", **shell: Any) -> Iterator[Bench]:
+def bench(
+    folder: Path, kind: str = "bubblewrap", sandbox: Mapping[str, Any] | None = None, **shell: Any
+) -> Iterator[Bench]:
+    """`sandbox` are fields of its spec, `shell` arguments of the tool."""
     work, scratch = folder / "work", folder / "scratch"
     work.mkdir()
     scratch.mkdir()
     inside = str(work) if kind == "local" else "/workspace"
-    spec = SandboxSpec.model_validate({"kind": kind})
+    spec = SandboxSpec.model_validate({"kind": kind, **(sandbox or {})})
     workspace = Workspace(mounts=(Mount(inside=inside, host=work),), scratch=scratch)
-    sandbox = open_sandbox(spec, workspace, owner_env=os.environ)
+    box = open_sandbox(spec, workspace, owner_env=os.environ)
     tool = Shell(**{"seconds": 60, **shell})
     try:
-        made = Bench(sandbox, _context(sandbox, folder), tool)
+        made = Bench(box, _context(box, folder), tool)
         yield made
     finally:
         tool.close()
-        sandbox.close()
+        box.close()
 
 
 def _context(sandbox: Sandbox, folder: Path) -> ToolContext:
@@ -86,6 +91,7 @@ def _context(sandbox: Sandbox, folder: Path) -> ToolContext:
         cancel=Cancel(),
         outputs=folder / "outputs",
         ask=ask,
+        keep_image=keeps_no_image,
         emit=lambda kind, text: None,
         seconds_left=lambda: 1e6,
     )

@@ -75,7 +75,7 @@ def test_all_that_a_model_is_asked_with_is_in_its_requests() -> None:
 
 @pytest.mark.parametrize("level", ["easy", "hard"])
 def test_the_shipped_recordings_requests_are_built_as_they_were(level: str) -> None:
-    reader = RecordReader(EXAMPLES / "recordings" / f"capsule-4810297-{level}")
+    reader = RecordReader(EXAMPLES / "recordings" / "plain" / f"capsule-4810297-{level}")
     assert reader.requests
     assert all(reader.rebuild(n).same for n in reader.requests)
 

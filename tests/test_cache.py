@@ -31,6 +31,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Item:UserWarning:pydantic")  # l
         ("suatt", (0, 1, 4)),
         ("suattuatt", (0, 1, 5, 8)),
         ("suatatuat", (0, 1, 6, 8)),
+        ("susu", (0, 1)),
+        ("susuau", (0, 1, 3, 5)),
         ("u", (0,)),
         ("uau", (0, 2)),
         ("", ()),

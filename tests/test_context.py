@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from agent import Stage, check_pairs
 from case_fields import fields_of
+from context_cases import DONE, Flood, call_turn, check_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,33 +20,6 @@ from agentctl.agents.protocols import PROTOCOLS
 from agentctl.agents.state import Step
 from agentctl.base.messages import Call, Message, Result, Role, Text
 from agentctl.base.text import clean, cut, head, head_bytes, tail, tail_bytes
-from agentctl.tools.tool import Arguments, ToolContext, ToolResult
-
-CONDENSING = "needs a history that condenses"
-IMAGES = "needs images in the conversation, which the vision tool brings"
-LATER = {
-    **dict.fromkeys(("CX-01", "CX-03", "CX-04", "CX-05", "CX-06"), CONDENSING),
-    **dict.fromkeys(("OWN-CX-06", "OWN-CX-07", "OWN-CX-08", "OWN-CX-09", "OWN-CX-10"), CONDENSING),
-    **dict.fromkeys(("CX-10", "CX-11", "OWN-CX-11", "OWN-CX-12"), IMAGES),
-}
-DONE = {"message": {"role": "assistant", "content": "done"}, "finish_reason": "stop"}
-
-
-class Flood:
-    """A tool that gives back more than any window holds."""
-
-    name = "flood"
-    description = "Gives a long text."
-    arguments = Arguments
-
-    def __init__(self, characters: int) -> None:
-        self._characters = characters
-
-    def run(self, arguments: Arguments, context: ToolContext) -> ToolResult:
-        return ToolResult.of("x" * self._characters)
-
-    def close(self) -> None:
-        pass
 
 
 def counted(text: str) -> int:
@@ -54,15 +28,12 @@ def counted(text: str) -> int:
     return PromptMeter("any").bound([encoded], ()).tokens
 
 
-def call_turn(name: str, arguments: str) -> dict[str, Any]:
-    call = {"id": "a", "type": "function", "function": {"name": name, "arguments": arguments}}
-    return {"message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
-
-
-@pytest.mark.cases("context", later=LATER)
+@pytest.mark.cases("context")
 def test_case(case: dict[str, Any], tmp_path: Path) -> None:
     given, exact = fields_of(case)
     match case["kind"]:
+        case kind if check := check_of(kind, case["input"]):
+            check(given, exact, tmp_path)
         case "special-tokens" | "counter-robust" if "texts" in given:
             assert exact.get("raises", False) is False
             assert exact.get("stored_valid_utf8", True) is True

@@ -31,7 +31,9 @@ from agentctl.tools.sandbox.protocol import SandboxSpec
 EXAMPLES = Path(__file__).parents[1] / "examples"
 DATASET = EXAMPLES / "dataset.json"
 CAPSULES = {capsule.capsule_id: capsule for capsule in load_dataset(DATASET).capsules}
-RECORDINGS = sorted(path.parent.name for path in (EXAMPLES / "recordings").glob("*/events.jsonl"))
+RECORDINGS = sorted(
+    path.parent.relative_to(EXAMPLES / "recordings").as_posix() for path in EXAMPLES.glob("recordings/*/*/events.jsonl")
+)
 PENGUINS = "capsule-4810297"
 
 each_capsule = pytest.mark.parametrize("name", CAPSULES)
@@ -43,7 +45,7 @@ def folder(name: str) -> Path:
 
 
 def skip_without_programs(recording: str) -> None:
-    for program in recording_programs.programs().get(recording, {}):
+    for program in recording_programs.programs().get(recording.rpartition("/")[2], {}):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
 
@@ -174,7 +176,7 @@ def test_hard_is_solved_past_its_mishaps(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("recording", RECORDINGS)
 def test_a_recording_plays_again(recording: str, tmp_path: Path) -> None:
     skip_without_programs(recording)
-    name, _, level = recording.rpartition("-")
+    name, _, level = recording.rpartition("/")[2].rpartition("-")
     played = play_again(EXAMPLES / "recordings" / recording, tmp_path / "again", environment=os.environ)
     assert [score.solved for score in played.outcome.scores] == [True]
     may_vary = varying(CAPSULES[name]) if level != "easy" else []
@@ -192,7 +194,7 @@ def test_what_a_recording_runs_is_declared(recording: str) -> None:
     parts = [part for event in events if isinstance(event, MessageAdded) for part in event.message.parts]
     ran = [part.written() for part in parts if isinstance(part, Call) and part.name in ("bash", "job")]
     used = {program for program in ("Rscript", "jupyter") if any(f"{program} " in each for each in ran)}
-    assert used <= set(recording_programs.programs().get(recording, {}))
+    assert used <= set(recording_programs.programs().get(recording.rpartition("/")[2], {}))
 
 
 def test_programs_are_declared_of_attempts_that_there_are() -> None:
@@ -204,7 +206,7 @@ def test_programs_are_declared_of_attempts_that_there_are() -> None:
 
 @needs_sandbox
 def test_a_recording_without_its_programs_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = EXAMPLES / "recordings" / f"{PENGUINS}-easy"
+    record = EXAMPLES / "recordings" / "plain" / f"{PENGUINS}-easy"
     monkeypatch.setattr(
         recording_programs, "programs", lambda: {record.name: {"sh": "dash", "no-such-R": "some-r-base"}}
     )

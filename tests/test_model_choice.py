@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from chosen import ALL, KEYS, NEAR, opened, spec
 
 from agentctl.agents.account import Account
 from agentctl.agents.models.capabilities import check_asked, check_can
 from agentctl.agents.models.human import HumanClient
-from agentctl.agents.models.journal import EarlierBooks
 from agentctl.agents.models.keys import KeyFound, present_keys
 from agentctl.agents.models.litellm_client import check_parameters
 from agentctl.agents.models.make import make_client
 from agentctl.agents.models.protocol import ModelSpec
 from agentctl.agents.price_table import ModelFacts
 from agentctl.agents.pricing import CacheMarkers, ServiceTier
-from agentctl.agents.scaffold import load_scaffold
-from agentctl.agents.spec import AttemptSpec, Prices
-from agentctl.agents.task import TaskRef
+from agentctl.agents.spec import Prices
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError, SetupError
-
-KEYS = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "OPENAI_API_KEY": "sk-0123456789"}
-ALL = KEYS | {"DEEPSEEK_API_KEY": "sk-ds-0123456789"}
-NEAR = "http://127.0.0.1:8000/v1"
-
-
-def spec(name: str, *, scaffold: str = "plain", prices: Prices | None = None, **model: Any) -> AttemptSpec:
-    task = TaskRef(benchmark="corebench", id="t", level="hard", dataset="d", source="s", digest="0" * 64)
-    return AttemptSpec(
-        task=task,
-        scaffold=load_scaffold(scaffold),
-        model=ModelSpec.model_validate({"name": name} | model),
-        prices=prices or Prices(),
-        record=Path("record"),
-    )
 
 
 def account(name: str, **more: Any) -> Account:
     whole = spec(name, **more)
-    return Account(whole, make_client(whole.model, ALL), EarlierBooks(), Cancel())
+    return opened(whole, ALL)
 
 
 # Parameters
@@ -170,12 +152,12 @@ def test_values_out_of_range_make_no_model(model: dict[str, Any]) -> None:
 
 
 def test_service_markers_and_limits_reach_the_gateway() -> None:
-    route = account("openai/gpt-5", service="flex")._route
+    route = account("openai/gpt-5", service="flex")._routes["main"]
     assert (route.service, route.markers, route.most_output) == (ServiceTier.FLEX, CacheMarkers.NONE, 128_000)
     claude = "anthropic/claude-sonnet-4-5"
-    assert account(claude)._route.markers is CacheMarkers.FIVE_MINUTES
-    assert account(claude, cache="1h")._route.markers is CacheMarkers.ONE_HOUR
-    assert account(claude, cache="off")._route.markers is CacheMarkers.NONE
+    assert account(claude)._routes["main"].markers is CacheMarkers.FIVE_MINUTES
+    assert account(claude, cache="1h")._routes["main"].markers is CacheMarkers.ONE_HOUR
+    assert account(claude, cache="off")._routes["main"].markers is CacheMarkers.NONE
 
 
 @pytest.mark.parametrize(
@@ -190,11 +172,11 @@ def test_service_markers_and_limits_reach_the_gateway() -> None:
 def test_a_server_of_ones_own_wants_no_key_and_one_word_about_its_price(name: str, more: dict[str, Any]) -> None:
     asked = spec(name, **more)
     with pytest.raises(SetupError) as caught:
-        Account(asked, make_client(asked.model, {}), EarlierBooks(), Cancel())
+        opened(asked, {})
     typed = f"--price '{name}=free'"
     assert typed in str(caught.value)
     free = spec(name, prices=Prices(lines=(f"{name}=free",)), **more)
-    assert Account(free, make_client(free.model, {}), EarlierBooks(), Cancel()).prices.schedules == {}
+    assert opened(free, {}).prices.schedules == {}
 
 
 def test_a_price_is_asked_for_elsewhere_too() -> None:

@@ -25,7 +25,8 @@ from agentctl.benchmarks.corebench.matching import finder, printed_at
 from agentctl.benchmarks.corebench.provenance import FILE_LIMIT, trace
 from agentctl.benchmarks.corebench.staging import Staged, stage
 from agentctl.benchmarks.corebench.task import CapsuleTask, read_leniently, task_digest
-from agentctl.prompts.compose import compose
+from agentctl.prompts.compose import Place, PromptParts, compose
+from agentctl.prompts.parts import Part
 from agentctl.tools.sandbox import open_sandbox
 from agentctl.tools.sandbox.protocol import Sandbox, SandboxSpec
 
@@ -380,7 +381,8 @@ def test_a_task_that_changed_is_not_loaded(ref: TaskRef) -> None:
 def test_the_prompt_tells_the_questions_to_the_letter_and_no_answer(ref: TaskRef, tmp_path: Path, level: Level) -> None:
     (Path(ref.source) / "REPRODUCING.md").write_text("docker run")
     task = CapsuleTask.current(ref.model_copy(update={"level": str(level)}))
-    text = compose("system/plain.md", task.text(task.stage(tmp_path / "attempt", "bubblewrap")), network="none").task
+    plain = PromptParts(system=Part(name="plain", text="You are careful."))
+    text = compose(plain, task.text(task.stage(tmp_path / "attempt", "bubblewrap")), Place(network="none")).task
     for question in (PERIOD, COUNT, LABEL):
         assert json.dumps(question) in text
     assert "/workspace/report.json" in text and f"/workspace/{ID}" in text

@@ -199,8 +199,8 @@ def test_a_secret_that_is_the_beginning_of_another_shows_nothing_of_it() -> None
 
 def test_an_image_kept_in_the_record_goes_into_the_request(tmp_path: Path) -> None:
     record = new_record(tmp_path / "r")
-    ref = ImageRef(media_type="image/png", digest=sha256(b"PNG").hexdigest(), width=1, height=1)
-    record.keep_image(ref, b"PNG")
+    ref = record.keep_image(b"PNG", "image/png", 1, 1)
+    assert ref == ImageRef(media_type="image/png", digest=sha256(b"PNG").hexdigest(), width=1, height=1)
     (encoded,) = Transcript(record, Secrets({})).add([Message(role=Role.USER, parts=(ref,))])
     record.close()
     assert encoded.images == 1

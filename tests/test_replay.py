@@ -241,7 +241,8 @@ def record(place: Path) -> Path:
 
 
 def again(record: Path, into: Path, *, local: bool = False, **environment: str) -> Played:
-    return play_again(record, into, environment={**os.environ, **environment}, trust=Trust(kind="local" if local else None))
+    trust = Trust(kind="local" if local else None)
+    return play_again(record, into, environment={**os.environ, **environment}, trust=trust)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pexpect
 import pytest
 from sandboxes import await_marked, end_marked, mark, marked, sh, spawn
 
+from agentctl.tools.sandbox import procs
 from agentctl.tools.sandbox.protocol import Guarantee, Process, Sandbox, SandboxError
 
 pytest_plugins = ("sandbox_fixtures",)
@@ -129,15 +130,15 @@ def test_processes_and_kill(box: Sandbox) -> None:
     number = mark()
     sh(box, f"setsid sleep {number} >/dev/null 2>&1 &")
     assert await_marked(number, present=True)
-    found = [process for process in box.processes() if process.command == f"sleep {number}"]
+    found = [process for process in box.processes() if procs.command_of(process.pid) == f"sleep {number}"]
     assert [process.pid for process in found] == [entry.pid for entry in marked(number)]
-    stranger = Process(pid=found[0].pid, started=found[0].started - 1, command="")
+    stranger = Process(pid=found[0].pid, started=found[0].started - 1)
     box.kill([stranger])  # the number now belongs to another
     assert marked(number)
     box.kill(found)
     assert await_marked(number, present=False)
     box.kill(found)  # gone: no error
-    assert [process for process in box.processes() if number in process.command] == []
+    assert [process for process in box.processes() if number in procs.command_of(process.pid)] == []
 
 
 def test_terminal(box: Sandbox) -> None:

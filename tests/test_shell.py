@@ -57,7 +57,7 @@ SHELL_TRICKS = {
     "few descriptors": (["(ulimit -n 20; echo 20)", "echo ok"], "ok"),
     "input read twice": (["cat; cat; echo two"], "two"),
     "wait": (["sleep 0.1 & wait; echo waited $?"], "waited 0"),
-    "coproc": (["coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} l; echo $l; kill $!"], "hi"),
+    "coproc": (["coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} l; echo $l; kill $!; wait $!"], "hi"),
     "job control": (["sleep 30 &", "jobs -r | grep -c sleep; kill %1; wait 2>/dev/null"], "1"),
     "prompt command": (["PROMPT_COMMAND='echo PC; false'", "echo y", "unset PROMPT_COMMAND; echo $?"], "0"),
     "debug trap": (["set -T; trap 'echo D' DEBUG", "trap - DEBUG; set +T; echo z"], "D\nz"),
@@ -90,7 +90,7 @@ SHELL_TRICKS = {
     "Unicode line separators": (["printf 'a\\u2028b\\u2029c\\u0085d\\n'"], "a\u2028b\u2029c\x85d"),
     "lone surrogate": (["echo a\ud800b"], "a\ufffdb"),
     "cyclic exec of fd 3": (["exec 3>&1; echo one >&3", "exec 3>&-; echo two"], "two"),
-    "stopped child": (["sh -c 'kill -STOP $$' & sleep 0.1; kill -KILL $!; echo k"], "k"),
+    "stopped child": (["sh -c 'kill -STOP $$' & sleep 0.1; kill -KILL $!; wait $!; echo k"], "k"),
     "control file read-only": (["umask 777; echo a", "umask 022; echo b"], "b"),
     "extended globs": (["shopt -s extglob", "case abc in !(x)) echo m;; esac"], "m"),
 }

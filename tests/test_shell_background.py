@@ -87,6 +87,16 @@ def test_a_daemon_holds_nothing_up(shell: Bench) -> None:
     assert time.monotonic() - began < 10
 
 
+def test_a_job_that_ended_between_calls_gives_up_its_number(shell: Bench) -> None:
+    for _ in range(3):
+        shell.run("sleep 0.1 & sleep 0.11 &")
+        while [command for command in shell.processes() if command.startswith("sleep")]:
+            time.sleep(0.01)
+    shell.run("sleep 30 &")
+    assert shell.out("kill %1 && wait; jobs", 5) == ""
+    assert not [command for command in shell.processes() if command.startswith("sleep")]
+
+
 @pytest.mark.parametrize(
     "daemon",
     [

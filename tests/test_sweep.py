@@ -107,23 +107,65 @@ def cwd(pid: int) -> str:
     return str(Path(f"/proc/{pid}/cwd").readlink())
 
 
+def stopped(attempt: int) -> list[procs.Entry]:
+    """Stop the sandbox of an attempt, so that it does not end with it. Its processes."""
+    first = next(entry for entry in procs.descendants(attempt, procs.table()) if label.label_of(entry.pid))
+    inside = [first, *procs.descendants(first.pid, procs.table())]
+    for entry in inside:
+        os.kill(entry.pid, signal.SIGSTOP)
+    return inside
+
+
 def test_a_sandbox_that_can_not_end_itself_is_ended(tmp_path: Path) -> None:
     number = mark()
     with Provider([bash(f"sleep {number}")]) as provider, Worker() as worker:
         child = worker.start(attempt(tmp_path / "a", provider.url, "bubblewrap"))
         wait_for(lambda: marked(number), seconds=20)
-        first = next(entry for entry in procs.descendants(child, procs.table()) if label.label_of(entry.pid))
-        inside = [first, *procs.descendants(first.pid, procs.table())]
-        for entry in inside:
-            os.kill(entry.pid, signal.SIGSTOP)
+        inside = stopped(child)
         kill(child)
         worker.told()
         time.sleep(0.3)
         assert marked(number)
-        assert agentctl("doctor", "--sweep", tmp_path).returncode == 0
-        wait_for(lambda: not any(procs.same(entry) for entry in inside), seconds=5)
+        done = agentctl("doctor", "--sweep", tmp_path)
+        assert done.returncode == 0, done.stdout
+        assert not any(procs.same(entry) for entry in inside)
     assert list(tmp_path.glob(".*")) == []
     assert not [group for group in limits.abandoned() if f"-{child}-" in group.name]
+
+
+TRACE = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+print(libc.ptrace(0x4206, int(sys.argv[1]), 0, 0), flush=True)  # PTRACE_SEIZE
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@contextmanager
+def held_back(pid: int, seconds: float) -> Iterator[None]:
+    """Within the block and for so long, `pid` is not gone when it has been killed, nor is who waits for it."""
+    words = [sys.executable, "-c", TRACE, str(pid), str(seconds)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stdout
+        if tracer.stdout.readline().strip() != "0":
+            pytest.skip("needs the right to trace")
+        yield
+
+
+def test_what_takes_long_to_end_is_waited_for(tmp_path: Path) -> None:
+    """As on a loaded machine. The first process of a sandbox is there, without its words, until the others are gone."""
+    number = mark()
+    with Provider([bash(f"sleep {number}")]) as provider, Worker() as worker:
+        child = worker.start(attempt(tmp_path / "a", provider.url, "bubblewrap"))
+        wait_for(lambda: marked(number), seconds=20)
+        inside = stopped(child)
+        with held_back(marked(number)[0].pid, seconds=2):
+            kill(child)
+            worker.told()
+            assert not [each for each in sweep([tmp_path], remove=True) if each.state == "stays"]
+            assert not any(procs.same(entry) for entry in inside)
+    assert list(tmp_path.glob(".*")) == []
 
 
 @pytest.mark.parametrize(

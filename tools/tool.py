@@ -50,9 +50,19 @@ class ToolResult(Frozen):
 
 
 class Ask(Protocol):
-    """Puts a question to a helper model (role `vision` or `fast`) through the attempt's purse. Returns its text."""
+    """Puts a question to a helper model (role `vision` or `fast`) through the attempt's purse. Returns its text.
 
-    def __call__(self, role: str, parts: Sequence[Part], limit: int) -> str: ...
+    `limit` is that of its answer, in tokens; None leaves it to the model's own. `closing`: the question is a part of
+    finishing, so it may use what is kept for that. NoAnswer where its provider fails or the money does not reach.
+    """
+
+    def __call__(self, role: str, parts: Sequence[Part], limit: int | None = None, *, closing: bool = False) -> str: ...
+
+
+class KeepImage(Protocol):
+    """Keeps an encoded image of `width` by `height` pixels in the record. What it returns can be put into a message."""
+
+    def __call__(self, data: bytes, media_type: str, width: int, height: int) -> ImageRef: ...
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,7 @@ class ToolContext:
     cancel: Cancel
     outputs: Path  # the record's outputs/ folder (host path): what was cut for the model is kept whole here
     ask: Ask
+    keep_image: KeepImage
     emit: Callable[[str, str], None]  # (kind, text): a note of the tool's in the record
     seconds_left: Callable[[], float]  # until the attempt's time limit
 

@@ -14,8 +14,13 @@ from agentctl.base.jsonio import dumps
 from .protocol import EncodedMessage, EncodedTool, ModelSpec
 from .wire import sent_name
 
-_REASONING_NAMES = re.compile(r"(o[1-9]|gpt-[5-9])\b")  # OpenAI's names that refuse `max_tokens`
+_REASONING_NAMES = re.compile(r"(o[1-9]|gpt-[5-9])\b")  # OpenAI's that refuse `max_tokens`, and any temperature
 _END = b"]}"
+
+
+def fixes_temperature(model: ModelSpec) -> bool:
+    """Whether the provider takes no temperature but its own: OpenAI's reasoning models, and whoever thinks by budget."""
+    return model.thinking_budget is not None or bool(_REASONING_NAMES.match(sent_name(model).rpartition("/")[2]))
 
 
 @dataclass(frozen=True)

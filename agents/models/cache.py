@@ -31,9 +31,10 @@ def marked(messages: Sequence[EncodedMessage]) -> tuple[int, ...]:
     """The places of the messages up to which a prompt should be kept, at most four as providers allow, in order.
 
     Tools and system message; the task; the last message of the request before, which is there already; the last one.
+    Without a reply in it a prompt is the first, or is built anew each time: then nothing behind the task comes again.
     """
     roles = [message.tree["role"] for message in messages[:2]]
     last = len(messages) - 1
     answered = next((n for n in range(last, 0, -1) if messages[n].tree["role"] == "assistant"), 0)
-    places = {n for n, role in enumerate(roles) if role in ("system", "user")} | {answered - 1, last}
-    return tuple(sorted(place for place in places if place >= 0))
+    places = {n for n, role in enumerate(roles) if role in ("system", "user")}
+    return tuple(sorted(places | {answered - 1, last} if answered else places))

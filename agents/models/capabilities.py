@@ -74,6 +74,22 @@ def check_can(model: ModelSpec, facts: ModelFacts, *, native: bool) -> None:
         )
 
 
+def check_sees(model: ModelSpec, facts: ModelFacts, *, section: str) -> None:
+    """Refuse a `model` that takes no images, by `facts` and what its field says instead.
+
+    `section` is that of the settings which the model is from. InputError names the field.
+    """
+    takes = facts.images if model.images is None else model.images
+    if takes is False:
+        raise InputError(
+            f"{model.name} takes no images, {'as was said' if model.images is False else 'by the price table'}, and "
+            "the scaffold asks about some",
+            field=f"{section}.images",
+            remedy="name a model that does: --vision-model openai/gpt-4o; or say that it does: "
+            f"--set {section}.images=true; or leave the tool out: --without vision",
+        )
+
+
 def _check_extra(name: str) -> None:
     field = f"model.extra.{name}"
     if name in _OWN_FIELDS:

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from agentctl.base.text import clean, cut
 
 from .protocol import Fault, ProviderError
+from .unanswered import may_be_billed
 
 WORDS_LIMIT = 2000  # characters kept of a provider's words
 SECRET_LENGTH = 8  # characters; a shorter key is a stand-in for none, and its letters are in innocent words
@@ -117,7 +118,7 @@ def classify(status: int | None, words: str, kind: str = "") -> Fault:
     too_long = status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or _TOO_LONG.in_(told)
     if too_long and not limited and not _OUTPUT_LIMIT.in_(told):
         return Fault.CONTEXT
-    if status is not None and (status in (408, 409, 425, 429) or status >= 500):
+    if status is not None and (status in (408, 409, 425, 429, 499) or status >= 500):
         return Fault.TRANSIENT
     if _DECLINED.in_(told):
         return Fault.REFUSED
@@ -180,9 +181,10 @@ def of_reply(status: int, tree: object, text: str = "", *, retry_after: str | No
         wait = _wait_in_words(text or words)
     told = None if status < 300 else status  # an error under 200 has no status of its own
     fault = classify(told, words, kind)
+    lost = fault is Fault.TRANSIENT and may_be_billed(told, f"{kind} {words}")
     if fault is Fault.REJECTED:
         words += _remedy(words)
-    return ProviderError(fault, words, status=told, retry_after=wait)
+    return ProviderError(fault, words, status=told, retry_after=wait, lost=lost)
 
 
 def _remedy(words: str) -> str:
@@ -195,7 +197,10 @@ def _remedy(words: str) -> str:
 def of_words(words: str) -> ProviderError | None:
     """The failure that words alone tell of, or None where they tell of none that is known."""
     fault = classify(None, words)
-    return None if fault is Fault.REJECTED else ProviderError(fault, shown(words), retry_after=_wait_in_words(words))
+    if fault is Fault.REJECTED:
+        return None
+    lost = fault is Fault.TRANSIENT and may_be_billed(None, words)
+    return ProviderError(fault, shown(words), retry_after=_wait_in_words(words), lost=lost)
 
 
 def without(text: str, secret: str) -> str:

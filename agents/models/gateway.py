@@ -12,15 +12,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from agentctl.agents.books import Charge
-from agentctl.agents.pricing import CacheMarkers, Cost, Price, Pricing, ServiceTier, Unknown, worst_rates
+from agentctl.agents.pricing import ZERO, CacheMarkers, Cost, Price, Pricing, ServiceTier, Unknown, worst_rates
 from agentctl.agents.purse import Purse, Quote, Ticket, smallest_cap
 from agentctl.agents.usage import Usage
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import InputError, SetupError
+from agentctl.base.errors import InputError, NoAnswer, SetupError
 from agentctl.base.values import plain_decimal
 
 from .billing import MostCounted, Worst, bill, bill_reported
@@ -32,7 +32,10 @@ from .protocol import EncodedMessage, EncodedTool, Fault, ModelClient, ModelSpec
 from .retry import RetryPolicy, retrying
 
 LEAST_USEFUL_OUTPUT = 1_000  # tokens; a reply that may not be longer is not worth its prompt
+THINKING_ROOM = 8_192  # tokens that a reasoning model may think besides the few that a helper is asked to say
 DEFAULT_WINDOW = 128_000  # tokens, where neither the model's spec nor the price table tells
+DEFAULT_BODY = 20_000_000  # bytes of a request: Bedrock's and Gemini's limit; Anthropic takes 32 MB, OpenAI 50 MB
+CONVERSATION = ("main", "summary")  # roles whose prompts begin with the conversation, and are read from its cache
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,22 @@ class Route:
     service: ServiceTier = ServiceTier.STANDARD
     markers: CacheMarkers = CacheMarkers.NONE
     most_output: int | None = None  # tokens that the model can give at most, where that is known
+    body_limit: int = DEFAULT_BODY  # bytes of a request
     timeout: float = 600.0  # seconds that one send may take
+
+    def output_limit(self, asked: int | None = None) -> int:
+        """Tokens that a reply may have; `asked`, for what it says, takes the place of the model's own limit.
+
+        A window holds prompt and reply: half of a small one is left for the prompt.
+        """
+        half = max(1, self.context_window // 2)
+        thought = self.spec.thinking_budget or (THINKING_ROOM if self.hidden_output else 0)
+        return min(asked + thought if asked else self.spec.output_limit, self.most_output or half, half)
+
+    @property
+    def hidden_output(self) -> bool:
+        """Whether a reply may have cost more tokens than it shows."""
+        return self.reasoning or self.spec.effort is not None or self.spec.thinking_budget is not None
 
 
 @dataclass(frozen=True)
@@ -65,7 +83,7 @@ class Answer:
     waited_seconds: float  # failed sends, pauses after them, and waits for money: no work time
 
 
-class ModelFailed(Exception):
+class ModelFailed(NoAnswer):
     """No reply came, and trying again would not help or was tried enough. `words` are the provider's."""
 
     def __init__(self, error: ProviderError, sends: int, waited_seconds: float) -> None:
@@ -78,7 +96,7 @@ class ModelFailed(Exception):
 
 
 class Gateway:
-    """Routes by role (main, fast, vision, judge), one purse and one journal. `ask` may be called from several threads.
+    """Routes by role (see `RequestSent`), one purse and one journal. `ask` may be called from several threads.
 
     A role without a route of its own goes to `main`, and is booked under its own name. SetupError where a price is
     unknown and the purse has a cap: a cap can't hold for what has no price.
@@ -102,6 +120,7 @@ class Gateway:
                 check_priced(route)
         self._routes = dict(routes)
         self._roles: dict[str, _Role] = {}
+        self._last: dict[str, _Call] = {}  # by role, of those that were answered
         self.purse = purse
         self._journal = journal
         self._cancel = cancel
@@ -133,13 +152,16 @@ class Gateway:
         tools: Sequence[EncodedTool] = (),
         *,
         output_limit: int | None = None,
+        keep: Decimal | None = None,
     ) -> Answer:
         """Send `messages` to the model of `role`, again where that may help, and return its reply, billed.
 
-        `output_limit` (tokens) takes the place of the model's own; the purse may lower either. CapReached where a
-        useful reply could pass the cap, ModelFailed where none comes, Cancelled where the owner asked to stop.
+        `output_limit` (tokens) takes the place of the model's own; the purse may lower either. `keep` are dollars that
+        the call must leave for others. CapReached where a useful reply could pass the cap, ModelFailed where none
+        comes, Cancelled where the owner asked to stop.
         """
         call = self._call(role, messages, tools, output_limit)
+        call.keep = keep
 
         def tell(error: ProviderError, pause: float) -> None:
             self._failed(call, error, pause)
@@ -158,6 +180,17 @@ class Gateway:
         """The smallest cap, in dollars and whole cents, that lets this call through on top of what is spent."""
         call = self._call(role, messages, tools)
         return smallest_cap(_quote(call, self._worst(call)), self.purse.spent + self.purse.uncertain)
+
+    def again(self, role: str, *, more: int, output: int) -> Decimal:
+        """The most, in dollars, that another call of `role` can cost, alike to the last one that was answered.
+
+        Its prompt may have `more` tokens more, its reply `output` besides thinking. Zero where none was answered yet.
+        """
+        call = self._last.get(role)
+        if call is None:
+            return ZERO
+        worst = self._worst(call, more)
+        return _quote(call, worst).at(min(output + (call.route.spec.thinking_budget or 0), call.wanted))
 
     def check_first_call(
         self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool] = ()
@@ -184,10 +217,10 @@ class Gateway:
         output_limit: int | None = None,
     ) -> _Call:
         route = self.route(role)
+        shared = CONVERSATION[0] if role in CONVERSATION else role
         with self._lock:
-            kept = self._roles.get(role) or self._roles.setdefault(role, _Role.of(route.spec))
-        wanted = output_limit or route.spec.output_limit
-        wanted = min(wanted, route.most_output or wanted)
+            kept = self._roles.get(shared) or self._roles.setdefault(shared, _Role.of(route.spec))
+        wanted = route.output_limit(output_limit)
         return _Call(role, route, tuple(messages), tools, wanted, kept.meter, kept.maker)
 
     @contextmanager
@@ -204,19 +237,21 @@ class Gateway:
         with self._lock:
             self._waited += seconds
 
-    def _worst(self, call: _Call) -> Worst:
-        """The most that one send of `call` can come to."""
+    def _worst(self, call: _Call, more: int = 0) -> Worst:
+        """The most that one send of `call` can come to, or of one whose prompt has `more` tokens more."""
         route = call.route
         bound = call.meter.bound(call.messages, call.tools)
-        rates = worst_rates(route.price, bound.tokens, service=route.service, markers=call.markers, images=bound.images)
-        return Worst(bound.tokens, bound.images, rates)
+        tokens = bound.tokens + more
+        rates = worst_rates(route.price, tokens, service=route.service, markers=call.markers, images=bound.images)
+        return Worst(tokens, bound.images, rates)
 
     def _send(self, call: _Call) -> Answer:
         """One send with its own ticket: the reply, or ProviderError with the ticket closed as the failure tells."""
         self._cancel.check()
         worst = self._worst(call)
         with self._waiting(call):
-            ticket = self.purse.reserve(_quote(call, worst), call.role, interrupted=self._cancel.check)
+            quote = _quote(call, worst)
+            ticket = self.purse.reserve(quote, call.role, keep=call.keep, interrupted=self._cancel.check)
         with ticket:
             request = self._journalled(call, ticket, worst)
             began = self._clock()
@@ -235,6 +270,7 @@ class Gateway:
         if not within:
             self._note(call, "bound overrun", f"billed more than the ${plain_decimal(ticket.bound)} set aside")
         call.meter.learn(call.messages, call.tools, charge.usage, images=worst.images)
+        self._last[call.role] = replace(call, _bodies={})
         return Answer(
             reply=reply,
             usage=charge.usage,
@@ -287,8 +323,7 @@ class Gateway:
 
     def _charge(self, call: _Call, worst: Worst, ticket: Ticket, reply: RawReply) -> Charge:
         route = call.route
-        hidden = route.reasoning or route.spec.effort is not None or route.spec.thinking_budget is not None
-        most = MostCounted(worst, reply, ticket.output_limit, hidden)
+        most = MostCounted(worst, reply, ticket.output_limit, route.hidden_output)
         return bill(reply, route.price, route.service, most, recorded=route.client.kind == "replay")
 
     def _came(self, call: _Call, charge: Charge, reply: RawReply) -> None:
@@ -324,7 +359,7 @@ class Gateway:
 
 @dataclass(frozen=True)
 class _Role:
-    """What is kept of one role's earlier prompts."""
+    """What is kept of one role's earlier prompts. Roles of the conversation have it in common."""
 
     meter: PromptMeter
     maker: BodyMaker
@@ -345,6 +380,7 @@ class _Call:
     wanted: int  # output tokens
     meter: PromptMeter
     maker: BodyMaker
+    keep: Decimal | None = None  # dollars that it must leave
     n: int = 0  # number of the last send
     sends: int = 0
     seconds: float = 0.0  # of the last send
@@ -355,7 +391,7 @@ class _Call:
     @property
     def markers(self) -> CacheMarkers:
         """Helpers' prompts are never sent again: to have them kept would cost for nothing."""
-        return self.route.markers if self.role == "main" else CacheMarkers.NONE
+        return self.route.markers if self.role in CONVERSATION else CacheMarkers.NONE
 
     def body(self, output_limit: int) -> Body:
         """The request's bytes, made once for each output limit."""

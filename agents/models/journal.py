@@ -21,7 +21,7 @@ class RequestSent(Frozen):
     """One send, written before it leaves. A retry is a send of its own, with its own number and its own bound."""
 
     n: int  # number of the send in the attempt, from 1; goes on after a resume
-    role: str  # main, fast, vision, judge
+    role: str  # main, fast, vision, judge, summary
     messages: tuple[tuple[int, int], ...]  # record numbers of the messages, in order, as ranges (first, last), both in
     tools: tuple[str, ...]  # names of the tools that were offered, in order
     output_limit: int  # tokens

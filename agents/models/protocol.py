@@ -38,7 +38,14 @@ class ModelSpec(Frozen):
     extra: dict[str, JsonValue] = Field(default_factory=dict)  # further parameters, sent as they are
     output_limit: int = Field(default=16_384, ge=1)  # tokens of each reply; the purse may lower it
     context_window: int | None = Field(default=None, ge=1)  # tokens
+    body_limit: int | None = Field(default=None, ge=1)  # bytes that a request may have, images included
     native_tools: bool | None = None  # whether it takes tools and gives calls in fields of their own
+    images: bool | None = None  # whether it takes images
+
+    @property
+    def told(self) -> bool:
+        """Whether its replies are told by a file or a person, in one order for all that ask it."""
+        return self.name == "human" or self.name.startswith(("script:", "replay:"))
 
     @property
     def direct(self) -> bool:
@@ -82,6 +89,7 @@ class EncodedMessage:
     body: bytes
     tree: dict[str, Any]
     images: int = 0
+    image_tokens: int = 0  # about, by the size of the images: see `tokens`
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ class EncodedTool:
 class WireRequest:
     """One request, ready to send. `body` is the whole request in OpenAI chat form; its SHA-256 goes into the record."""
 
-    role: str  # main, fast, vision, judge
+    role: str  # main, fast, vision, judge, summary
     model: ModelSpec
     messages: Sequence[EncodedMessage]
     tools: Sequence[EncodedTool]
@@ -116,6 +124,10 @@ class Fault(StrEnum):
     CONTEXT = "context"  # the request is longer than the model's window
     REFUSED = "refused"  # the provider's filter declined the request: the model's answer, not an outage
     EXHAUSTED = "exhausted"  # a replay or a script has no further reply
+
+
+DECLINED = (Fault.CONTEXT, Fault.REFUSED)
+"""Faults that lie in what was asked. A helper's is an answer to whoever asked it, which may ask otherwise."""
 
 
 class ProviderError(Exception):

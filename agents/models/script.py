@@ -1,7 +1,7 @@
 """A model that says what a file says: for tests, examples, and a walk through a scaffold that costs nothing.
 
-The file is JSON or YAML: a list of replies of the main model, or a mapping from role (main, fast, vision, judge) to
-such a list. A reply is in chat-completion form,
+The file is JSON or YAML: a list of replies of the main model, or a mapping from role (main, fast, vision, judge,
+summary) to such a list. A reply is in chat-completion form,
 
     {"message": {"content": "...", "tool_calls": [...]}, "finish_reason": "stop", "usage": {...}}
 
@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 from pydantic import Field, JsonValue, ValidationError
 
-from agentctl.base.errors import InputError
+from agentctl.base.errors import InputError, refused
 from agentctl.base.jsonio import dumps, read_json
 from agentctl.base.values import Frozen
 
@@ -27,7 +27,7 @@ from .protocol import Kind, ProviderError, RawReply
 from .replay import ReplayClient
 from .reply import decode_reply
 
-ROLES = ("main", "fast", "vision", "judge")
+ROLES = ("main", "fast", "vision", "judge", "summary")
 
 
 class ScriptedCall(Frozen):
@@ -113,9 +113,7 @@ def _role_replies(entries: Iterable[object], source: str, role: str) -> Iterator
         try:
             yield ScriptedReply.model_validate(entry, strict=False).reply()
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join([field, *map(str, first["loc"])])
-            raise InputError(first["msg"], file=source, field=where) from None
+            raise refused(error, file=source, field=field) from None
         except ValueError as error:
             raise InputError(str(error), file=source, field=field) from None
 

@@ -28,6 +28,7 @@ from agentctl.base.messages import Call, ImageRef, Message, Opaque, Part, Result
 from agentctl.base.text import clean
 
 from .protocol import EncodedMessage, EncodedTool, ModelSpec
+from .tokens import image_tokens
 
 # Routes of litellm whose rest is the name that the provider itself uses.
 # fmt: off
@@ -76,7 +77,8 @@ def encode(message: Message, number: int, *, images: Callable[[ImageRef], bytes]
     except UnicodeEncodeError:
         tree = {key: legal(value) for key, value in tree.items()}
         body = dumps(tree)
-    return EncodedMessage(number, body, tree, sum(isinstance(part, ImageRef) for part in message.parts))
+    pictured = [part for part in message.parts if isinstance(part, ImageRef)]
+    return EncodedMessage(number, body, tree, len(pictured), sum(image_tokens(image) for image in pictured))
 
 
 def _said(message: Message, images: Callable[[ImageRef], bytes]) -> dict[str, Any]:

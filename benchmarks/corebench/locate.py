@@ -28,10 +28,10 @@ _EXAMPLES = "examples"
 
 @dataclass(frozen=True)
 class Located:
-    """A task that was found, and the shipped recording of a run of it, if there is one."""
+    """A task that was found, and the shipped recordings of runs of it, by the name of the scaffold."""
 
     ref: TaskRef
-    recording: str | None
+    recordings: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ def locate(
         raise InputError("no such capsule folder", file=folder, field="--capsules", remedy=remedy)
     if slot is not None:
         used_now(slot)
-    recording = _recording(task, level)
-    shipped = dataset is None and capsules is None and slot is None and (recording / "events.jsonl").is_file()
+    shipped = dataset is None and capsules is None and slot is None
     return Located(
         ref=TaskRef(
             benchmark="corebench",
@@ -89,7 +88,7 @@ def locate(
             source=portable(folder),
             digest=task_digest(found.entry, level, folder),
         ),
-        recording=portable(recording) if shipped else None,
+        recordings=_recordings(task, level) if shipped else {},
     )
 
 
@@ -110,8 +109,14 @@ def _name_of(file: Path, store: Store) -> str | None:
     return next((edition.name for edition in published().values() if edition.sha256 == sha256), None)
 
 
-def _recording(task: str, level: str) -> Path:
-    return examples() / "recordings" / f"{task}-{level}"
+def recordings() -> Path:
+    """The folder of the shipped recordings: `SCAFFOLD/CAPSULE-LEVEL` are records of whole attempts."""
+    return examples() / "recordings"
+
+
+def _recordings(task: str, level: str) -> dict[str, str]:
+    found = sorted(recordings().glob(f"*/{task}-{level}/events.jsonl"))
+    return {path.parent.parent.name: portable(path.parent) for path in found}
 
 
 def find(name: str, dataset: str | Path | None, store: Store) -> Found:
@@ -160,5 +165,5 @@ def recorded_levels(ref: TaskRef) -> list[str]:
     """The levels at which a recorded run of the shipped task `ref` is shipped too, sorted by name."""
     if resolve(ref.dataset) != examples() / "dataset.json":
         return []
-    found = (examples() / "recordings").glob(f"{ref.id}-*/events.jsonl")
-    return sorted(path.parent.name.removeprefix(f"{ref.id}-") for path in found)
+    found = recordings().glob(f"*/{ref.id}-*/events.jsonl")
+    return sorted({path.parent.name.removeprefix(f"{ref.id}-") for path in found})

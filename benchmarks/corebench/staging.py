@@ -67,7 +67,9 @@ def stage(capsule_id: str, source: Path, level: Level, folder: Path, sandbox_kin
     copy = work / capsule_id
     shipped = _copy(source, copy, entries)
     manifest = Manifest(source=source.resolve(), capsule_id=capsule_id, files=shipped)
-    return Staged(Workspace(mounts=_mounts(work, copy, sandbox_kind), scratch=folder / "scratch"), manifest)
+    mounts = _mounts(work, copy, sandbox_kind)
+    material = f"{mounts[0].inside}/{capsule_id}"
+    return Staged(Workspace(mounts=mounts, scratch=folder / "scratch", material=material), manifest)
 
 
 def shown(source: Path, level: Level, *, gold: Path | None = None) -> Iterator[Entry]:

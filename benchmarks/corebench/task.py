@@ -55,6 +55,18 @@ class ReportDeliverable:
         """The whole check."""
         return check_at(self._sandbox, self.path, self._questions)
 
+    def names(self) -> list[str]:
+        """The questions."""
+        return list(self._questions)
+
+    def given(self, path: str | None = None) -> list[str] | None:
+        """The report's keys, as the benchmark's harness reads it."""
+        try:
+            report = json.loads(self._sandbox.read(path or self.path, limit=KEPT_LIMIT).decode("utf-8"))
+        except (OSError, PathRefused, ValueError, RecursionError):
+            return None
+        return list(report) if isinstance(report, dict) else None
+
     def finish_text(self) -> str:
         return _FINISH
 
@@ -134,9 +146,17 @@ class CapsuleTask:
     def deliverable(self, sandbox: Sandbox) -> ReportDeliverable:
         return ReportDeliverable(sandbox, self.capsule.questions)
 
-    def collect(self, sandbox: Sandbox, folder: Path) -> Collected:
-        """Copy the report, byte by byte, into the record `folder`; say where its answers came from."""
-        path = report_path(sandbox.workspace)
+    def collect(self, sandbox: Sandbox, folder: Path, *, also_in_material: bool = False) -> Collected:
+        """Copy the report, byte by byte, into the record `folder`; say where its answers came from.
+
+        `also_in_material`: one in the capsule's folder counts where there is none in the right place.
+        """
+        collected = self._collected(report_path(sandbox.workspace), sandbox, folder)
+        if collected.deliverable or collected.problem or not also_in_material:
+            return collected
+        return self._collected(f"{sandbox.workspace.material}/{REPORT}", sandbox, folder)
+
+    def _collected(self, path: str, sandbox: Sandbox, folder: Path) -> Collected:
         try:
             info = sandbox.stat(path)
             if info.kind is not FileKind.FILE:

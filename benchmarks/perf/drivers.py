@@ -118,7 +118,7 @@ def ours(client: str, url: str, folder: Path, steps: int, *, stream: bool) -> No
     from agentctl.benchmarks.runner import run
 
     scaffold = load_scaffold("plain").model_copy(
-        update={"repeat_notice": steps + 2, "repeat_end": steps + 3, "finish_check": False}
+        update={"repeat_notice": steps + 2, "repeat_end": steps + 3, "checks": ()}
     )
     spec = AttemptSpec.model_validate(
         {

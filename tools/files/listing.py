@@ -10,8 +10,9 @@ from ..sandbox.protocol import FileInfo, FileKind
 from ..tool import Arguments, ToolContext, ToolResult
 from .paths import FAILURES, failure, shown, size_text, stat_folder
 
-_ENTRIES = 10_000  # looked at
+ENTRIES = 10_000  # looked at
 _CHARACTERS = 18_000  # shown
+REST = "list a folder below, or use search_files"
 _MARKS = {FileKind.FOLDER: "/", FileKind.LINK: "  (link)", FileKind.OTHER: "  (device, FIFO or socket)"}
 
 
@@ -32,29 +33,30 @@ class ListDir:
     def run(self, arguments: ListArguments, context: ToolContext) -> ToolResult:
         try:
             folder = stat_folder(context.sandbox, arguments.path)
-            entries = context.sandbox.list(arguments.path, depth=arguments.depth, limit=_ENTRIES)
+            entries = context.sandbox.list(arguments.path, depth=arguments.depth, limit=ENTRIES)
         except FAILURES as error:
             return failure(context.sandbox, arguments.path, error)
         if not entries:
             return ToolResult.of(f"The folder {shown(arguments.path)} is empty.")
-        return ToolResult.of(_listing(entries, folder.path))
+        return ToolResult.of(listing(entries, folder.path))
 
     def close(self) -> None:
         pass
 
 
-def _listing(entries: list[FileInfo], folder: str) -> str:
+def listing(entries: list[FileInfo], folder: str, *, limit: int = _CHARACTERS, rest: str = REST) -> str:
+    """The entries of `folder`, one a line, at most `limit` characters of them; `rest` says how to see the others."""
     lines: list[str] = []
-    room = _CHARACTERS
+    room = limit
     for entry in entries:
         line = _line(entry, folder)
         room -= len(line) + 1
         if room < 0:
             break
         lines.append(line)
-    if len(lines) < len(entries) or len(entries) == _ENTRIES:
-        count = f"{len(entries):,}" if len(entries) < _ENTRIES else f"{_ENTRIES:,} or more"
-        lines.append(f"[{len(lines):,} of {count} entries; for the rest list a folder below, or use search_files]")
+    if len(lines) < len(entries) or len(entries) == ENTRIES:
+        count = f"{len(entries):,}" if len(entries) < ENTRIES else f"{ENTRIES:,} or more"
+        lines.append(f"[{len(lines):,} of {count} entries; for the rest {rest}]")
     return "\n".join(lines)
 
 

@@ -39,7 +39,7 @@ from .protocol import (
     SandboxUnavailable,
     Workspace,
 )
-from .remote import RemoteCommand, listen
+from .remote import RemoteCommand, halted, listen
 from .roots import Root
 from .running import Pipes, Running, finish, unrunnable
 from .stage import NO_OVERLAY
@@ -181,7 +181,9 @@ class BubblewrapSandbox(HostFolders):
             if bwrap is not None:
                 roots = [self._init] if self._init else procs.descendants(bwrap.pid, procs.table())
                 # The kernel ends all others with the first process inside, and it is gone only when they are.
-                procs.kill_all(lambda: [entry for entry in roots if procs.same(entry)], seconds=END_SECONDS)
+                procs.kill_all(
+                    lambda: [procs.to_process(entry) for entry in roots if procs.same(entry)], seconds=END_SECONDS
+                )
                 bwrap.kill()
                 bwrap.wait()
             if self._lifeline is not None:
@@ -216,6 +218,9 @@ class BubblewrapSandbox(HostFolders):
         scratch = self._workspace.scratch
         enter = (sys.executable, "-I", "-S", str(scratch / "enter.py"), str(scratch / "init.sock"))
         return Launch(argv=(*enter, cwd or self._workspace.start, *argv), env=dict(self._env))
+
+    def halted(self) -> contextlib.AbstractContextManager[bool]:
+        return halted(self._workspace.scratch)
 
     def _inside(self) -> list[procs.Entry]:
         if self._init is None or not procs.same(self._init):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from . import procs
 from .environment_lock import environment_lock
@@ -96,13 +97,21 @@ class HostFolders(ABC):
     def processes(self) -> list[Process]:
         return [procs.to_process(entry) for entry in self._inside() if not entry.zombie]
 
+    def halted(self) -> AbstractContextManager[bool]:
+        return nullcontext(False)
+
     def kill(self, processes: Sequence[Process]) -> None:
         for process in processes:
             procs.kill(process.pid, process.started)
 
     def _kill_command(self, root: procs.Entry | None, label: str) -> None:
         """Kill a command (None where it is gone already) with all that it has started."""
-        procs.kill_all(lambda: [*(procs.tree(root) if root else []), *procs.labelled(label, self._inside())])
+
+        def find() -> list[Process]:
+            found = [*(procs.tree(root) if root else []), *procs.labelled(label, self._inside())]
+            return [procs.to_process(entry) for entry in found if not entry.zombie]
+
+        procs.kill_all(find, halted=self.halted)
 
     def stat(self, path: str) -> FileInfo:
         return self._files.stat(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from agentctl.base.errors import refused
 from agentctl.base.values import Frozen
 
 from .protocol import EnvironmentLock, ExecResult, SandboxError, SystemPackages
@@ -49,7 +50,7 @@ def environment_lock(
     try:
         told = _Told.model_validate_json(done.stdout)
     except ValidationError as error:
-        raise SandboxError(f"what is installed can't be told: {error.errors()[0]['msg']}") from None
+        raise SandboxError(f"what is installed can't be told: {refused(error)}") from None
     return EnvironmentLock(
         system=_compared(start.packages, start.packages if told.dpkg is None else told.dpkg),
         python=told.python,

@@ -11,7 +11,7 @@ A request is one connection. It begins with one packet that carries four descrip
 (`argv`, `env`, `cwd`), then stdin, stdout and stderr. Answers are JSON packets: `{"failed": WHY}` where no process
 could be started; else `{"started": true}` from the command's own process just before it becomes the command (the kernel
 names its number on the owner's side), and at the end `{"exit": CODE}`. The owner closing the connection earlier kills
-the command and its process group.
+the command and its process group. A packet HALT without descriptors stops all commands, until its connection is closed.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ KEYCTL = {"x86_64": 250, "aarch64": 219}  # numbers of the system call
 JOIN_SESSION_KEYRING = 1
 CANNOT_RUN = 126  # as a shell has it
 NOT_FOUND = 127
+HALT = b"halt"
 
 
 def protect() -> None:
@@ -63,6 +64,7 @@ class Init:
             os.set_inheritable(fd, False)
         self.connections: dict[int, socket.socket] = {}
         self.commands: dict[int, int] = {}  # connection -> process
+        self.halts: set[int] = set()  # connections for which all are stopped
         self.poll = select.poll()
 
     def serve(self) -> None:
@@ -106,6 +108,10 @@ class Init:
                 descriptors.frombytes(body[: len(body) - len(body) % descriptors.itemsize])
         if data and len(descriptors) == 4 and fd not in self.commands:
             self.start(connection, list(descriptors))
+        elif data == HALT:
+            self.halts.add(fd)
+            self.signal_all(signal.SIGSTOP)
+            answer(connection, halted=True)
         else:
             self.forget(fd)
         for received in descriptors:
@@ -172,8 +178,17 @@ class Init:
                 del self.commands[fd]
                 self.forget(fd)
 
+    def signal_all(self, number: int) -> None:
+        """Signal everything inside but ourselves. The kernel lets none slip by that is just being started."""
+        with contextlib.suppress(ProcessLookupError):  # nothing runs
+            os.kill(-1, number)
+
     def forget(self, fd: int) -> None:
         """Drop a connection. A command that still runs for it is killed, with its process group."""
+        if fd in self.halts:
+            self.halts.remove(fd)
+            if not self.halts:
+                self.signal_all(signal.SIGCONT)
         self.poll.unregister(fd)
         self.connections.pop(fd).close()
         process = self.commands.pop(fd, None)

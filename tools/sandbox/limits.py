@@ -13,6 +13,7 @@ import platform
 import re
 import resource
 import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,7 @@ GROUP_FILES: dict[int, dict[str, tuple[str, ...]]] = {
     2: {"memory": ("memory.max",), "pids": ("pids.max",)},
 }
 MIB = 1 << 20
+EMPTY_SECONDS = 2.0  # for a group to be empty when its processes have been killed
 # From here on the kernel counts RLIMIT_NPROC within the sandbox's user namespace, not over all that its user runs.
 COUNTS_BY_NAMESPACE = (5, 14)
 
@@ -41,8 +43,7 @@ class Limits:
     def close(self) -> None:
         """Remove the groups. Their processes must have ended."""
         for file in self.join:
-            with contextlib.suppress(OSError):  # a process on its way out: the next sandbox sweeps it up
-                file.parent.rmdir()
+            remove_group(file.parent)  # where that fails, the next sandbox sweeps it up
 
 
 def file_limits(spec: SandboxSpec) -> dict[str, int]:
@@ -141,6 +142,24 @@ def _sweep(parent: Path) -> None:
     for folder in _abandoned(parent):
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+
+def remove_group(folder: Path) -> str:
+    """Remove a group that is empty, or soon will be: the kernel counts a process that has ended a moment longer.
+
+    Why it can't be removed; nothing when it is gone.
+    """
+    deadline = time.monotonic() + EMPTY_SECONDS
+    while True:
+        try:
+            folder.rmdir()
+            return ""
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            if time.monotonic() > deadline:
+                return error.strerror or str(error)
+            time.sleep(0.01)
 
 
 def abandoned() -> list[Path]:

@@ -112,7 +112,7 @@ class LocalSandbox(HostFolders):
 
     def close(self) -> None:
         self._closed = True
-        procs.kill_all(self._inside)
+        procs.kill_all(self.processes)
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:

@@ -6,13 +6,16 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from .protocol import Process
 
 PROC = Path("/proc")
+END_SECONDS = 5.0  # for killed processes to be gone, on a loaded machine
+PAUSE = 0.005  # seconds between looks whether they are
 
 
 @dataclass(frozen=True)
@@ -82,26 +85,31 @@ def labelled(label: str, processes: Iterable[Entry]) -> list[Entry]:
 
 
 def to_process(entry: Entry) -> Process:
+    return Process(pid=entry.pid, started=entry.started)
+
+
+def command_of(pid: int) -> str:
+    """Its command line, for people. A process that has none is named in brackets, one that is gone not at all."""
     try:
-        words = (PROC / str(entry.pid) / "cmdline").read_bytes().split(b"\0")
+        words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
         words = []
     command = " ".join(word.decode(errors="replace") for word in words if word)
-    return Process(pid=entry.pid, started=entry.started, command=command or f"[{entry.name}]")
+    return command or (f"[{entry.name}]" if (entry := read_entry(pid)) else "")
 
 
-def kill(pid: int, started: int) -> None:
-    """SIGKILL to `pid` if it is still the process that began at `started`. A process already gone is no error."""
+def kill(pid: int, started: int, number: int = signal.SIGKILL) -> None:
+    """Signal `pid` if it is still the process that began at `started`. A process already gone is no error."""
     with contextlib.suppress(ProcessLookupError):
         try:
             handle = os.pidfd_open(pid)
         except OSError:  # gone, or a kernel before 5.3: then a tiny race stays
             if _same(pid, started):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
             return
         try:
             if _same(pid, started):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                signal.pidfd_send_signal(handle, number)
         finally:
             os.close(handle)
 
@@ -120,16 +128,41 @@ def tree(root: Entry) -> list[Entry]:
     return [now, *descendants(root.pid, processes)]
 
 
-def kill_all(find: Callable[[], list[Entry]], *, seconds: float = 5.0) -> bool:
-    """SIGKILL what `find` finds until it finds nothing more. False if some is left after `seconds`."""
+def kill_all(
+    find: Callable[[], Sequence[Process]],
+    *,
+    seconds: float = END_SECONDS,
+    halted: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(False),
+    wait: Callable[[float], None] = time.sleep,
+) -> bool:
+    """SIGKILL what `find` finds until it finds nothing more. False if some is left after `seconds`.
+
+    `halted` makes a block in which none of them runs, or gives false. Then they are stopped one by one before any is
+    killed, for some may be making others faster than we kill. `wait` passes the time that each needs to be gone.
+    """
     deadline = time.monotonic() + seconds
-    while victims := [entry for entry in find() if not entry.zombie]:
+    while True:
+        with halted() as still:
+            victims = find() if still else _stopped(find, deadline)
+            for victim in victims:
+                kill(victim.pid, victim.started)
+        if not victims:
+            return True
         if time.monotonic() > deadline:
             return False
-        for entry in victims:
-            kill(entry.pid, entry.started)
-        time.sleep(0.002)  # each needs a moment to be gone
-    return True
+        wait(PAUSE)
+
+
+def _stopped(find: Callable[[], Sequence[Process]], deadline: float) -> list[Process]:
+    """All that `find` finds, once they make no others any more."""
+    stopped: dict[Process, None] = {}
+    while new := [process for process in find() if process not in stopped]:
+        for process in new:
+            kill(process.pid, process.started, signal.SIGSTOP)
+            stopped[process] = None
+        if time.monotonic() > deadline:
+            break
+    return list(stopped)
 
 
 def _same(pid: int, started: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -63,6 +64,7 @@ class Workspace(Frozen):
 
     mounts: tuple[Mount, ...]
     scratch: Path  # host folder for the sandbox's own needs (home, temporary files, control); not a mount
+    material: str | None = None  # inside path of the folder that the task is about, as a capsule; None: `start` itself
     hidden: tuple[Path, ...] = ()  # host files and folders that must not be seen, also where the system shows them
 
     @property
@@ -102,7 +104,6 @@ class Process(Frozen):
 
     pid: int
     started: int  # clock ticks since boot, as in /proc/PID/stat: tells a reused number apart
-    command: str
 
 
 class Launch(Frozen):
@@ -234,6 +235,10 @@ class Sandbox(Protocol):
 
     def kill(self, processes: Sequence[Process]) -> None:
         """SIGKILL each that is still the same process."""
+        ...
+
+    def halted(self) -> AbstractContextManager[bool]:
+        """Within the block no command inside runs, if it gives true. It is to be short: clocks go on."""
         ...
 
     def alive(self) -> bool:

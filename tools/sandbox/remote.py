@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from . import enter
+from .init import HALT
 from .protocol import SandboxError
 
 SOCKET = "init.sock"
@@ -33,6 +35,35 @@ def listen(folder: Path) -> socket.socket:
     return listener
 
 
+def _connect(connection: socket.socket, folder: Path) -> None:
+    connection.settimeout(START_SECONDS)
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        connection.connect(f"/proc/self/fd/{opened}/{SOCKET}")
+    finally:
+        os.close(opened)
+
+
+@contextlib.contextmanager
+def halted(folder: Path) -> Iterator[bool]:
+    """Stop all commands inside for the block; what is killed in it ends all the same. False where nobody answers.
+
+    Unlike signals from here, one from the first process inside comes to all of them before any can start another.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        answered = False
+        with contextlib.suppress(OSError):  # the sandbox has ended
+            _connect(connection, folder)
+            connection.send(HALT)
+            answered = bool(connection.recv(1 << 10))
+        try:
+            yield answered
+        finally:
+            with contextlib.suppress(OSError):  # wait until they go on: a SIGSTOP before that would be undone by it
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(1)
+
+
 class RemoteCommand:
     """One command that the process inside was asked to start. SandboxError where it can't be."""
 
@@ -43,13 +74,8 @@ class RemoteCommand:
         self._pid: int | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self._socket.settimeout(START_SECONDS)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-            try:
-                self._socket.connect(f"/proc/self/fd/{opened}/{SOCKET}")
-            finally:
-                os.close(opened)
+            _connect(self._socket, folder)
             enter.request(self._socket, list(argv), dict(env), cwd, list(streams))
             while self._pid is None:
                 self._receive()

@@ -123,9 +123,11 @@ class Bash:
         if last_status:  # for a command that begins with a look at $?
             control.write(self._host / "status", rf"\builtin return {last_status}".encode())
             first = rf"\builtin . {self._path('status')} || "
+        # A blank line first: bash looks at its jobs where it reads a line, and one that ended while it waited for this
+        # command would keep its number, so that what is started now would not be %1 although nothing else runs.
         # Lines of their own: an interrupt drops the rest of the line that it meets.
         run = rf"{first}\builtin . {self._path('command')} </dev/null >{terminal.path} 2>&1"
-        self._type(f"{run}\n{self._reports.end_line(token)}\n{self._reports.state_line}\n")
+        self._type(f"\n{run}\n{self._reports.end_line(token)}\n{self._reports.state_line}\n")
         return token
 
     def sync(self) -> None:

@@ -10,21 +10,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .terminal import Terminal
+from .terminal import Stream
 
-READS = 16  # of one terminal in a row, so that a flood on one does not starve the others
-BREATH = 0.005  # seconds of rest after so many: who floods a terminal that nobody waits for is slowed down
+READS = 16  # of one stream in a row, so that a flood on one does not starve the others
+BREATH = 0.005  # seconds of rest after so many: who floods a stream that nobody waits for is slowed down
 
 
 @dataclass
 class _Source:
-    terminal: Terminal
+    stream: Stream
     feed: Callable[[bytes], None]
     ended: Callable[[], None]
 
 
 class Drain:
-    """Reads terminals handed to it until they end. `feed` and `ended` are called on its thread."""
+    """Reads streams handed to it until they end. `feed` and `ended` are called on its thread."""
 
     def __init__(self) -> None:
         self._sources: dict[int, _Source] = {}
@@ -34,19 +34,19 @@ class Drain:
         self._wake: tuple[int, int] | None = None
         self._stop = False
 
-    def add(self, terminal: Terminal, feed: Callable[[bytes], None], ended: Callable[[], None] = lambda: None) -> None:
-        """Take over `terminal`: it is read here from now on, and closed at its end."""
+    def add(self, stream: Stream, feed: Callable[[bytes], None], ended: Callable[[], None] = lambda: None) -> None:
+        """Take over `stream`: it is read here from now on, and closed at its end."""
         with self._lock:
-            self._new.append(_Source(terminal, feed, ended))
+            self._new.append(_Source(stream, feed, ended))
             if self._thread is None:
                 self._wake = os.pipe()
                 os.set_blocking(self._wake[1], False)
-                self._thread = threading.Thread(target=self._run, name="terminal drain", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="output drain", daemon=True)
                 self._thread.start()
         self._ring()
 
     def close(self) -> None:
-        """Stop, and close all terminals."""
+        """Stop, and close all streams."""
         if self._thread is None or self._wake is None:
             return
         self._stop = True
@@ -56,7 +56,7 @@ class Drain:
         for fd in self._wake:
             os.close(fd)
         for source in (*self._sources.values(), *self._new):
-            source.terminal.close()
+            source.stream.close()
         self._sources.clear()
         self._new.clear()
 
@@ -73,8 +73,8 @@ class Drain:
             with self._lock:
                 new, self._new = self._new, []
             for source in new:
-                self._sources[source.terminal.fd] = source
-                poll.register(source.terminal.fd, select.POLLIN)
+                self._sources[source.stream.fd] = source
+                poll.register(source.stream.fd, select.POLLIN)
             for fd, _ in poll.poll():
                 if fd == self._wake[0]:
                     os.read(fd, 4096)
@@ -83,16 +83,16 @@ class Drain:
                     del self._sources[fd]
 
     def _move(self, source: _Source) -> bool:
-        """Read what is there. False when the terminal has ended."""
+        """Read what is there. False when the stream has ended."""
         for _ in range(READS):
-            data = source.terminal.read()
+            data = source.stream.read()
             if not data:
                 break
             source.feed(data)
         else:
             time.sleep(BREATH)
-        if not source.terminal.ended:
+        if not source.stream.ended:
             return True
-        source.terminal.close()
+        source.stream.close()
         source.ended()
         return False

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..sandbox.procs import Entry, descendants, read_entry, table, to_process
+from ..sandbox.procs import Entry, descendants, kill_all, read_entry, table, to_process
 from ..sandbox.protocol import Process, Sandbox
 
 TICKS = os.sysconf("SC_CLK_TCK")  # a second, in the kernel's count of process starts
-ROUNDS = 50  # of looking for what still lives, PAUSE seconds apart
-PAUSE = 0.01
+PAUSE = 0.01  # seconds between looks whether an interrupt was heeded
 
 
 @dataclass(frozen=True)
@@ -70,22 +69,22 @@ def end(sandbox: Sandbox, find: Callable[[], list[Process]], *, grace: float, wa
     Only processes without children get the SIGINT; the others are halted first, so that no script goes on to its next
     line when the program it waited for has ended.
     """
-    first = find()
-    if grace > 0 and first:
-        entries = [entry for process in first if (entry := read_entry(process.pid))]
-        parents = {entry.parent for entry in entries}
-        leaves = [entry for entry in entries if entry.pid not in parents]
-        for entry in entries:
-            send(entry.pid, signal.SIGSTOP if entry.pid in parents else signal.SIGINT)
+    if grace > 0:
         last = time.monotonic() + grace
+        leaves = _interrupt(sandbox, find)
         while any(_lives(leaf) for leaf in leaves) and time.monotonic() < last:
             wait(PAUSE)
-    for _ in range(ROUNDS):
-        processes = find()
-        if not processes:
-            return
-        sandbox.kill(processes)
-        wait(PAUSE)
+    kill_all(find, halted=sandbox.halted, wait=wait)
+
+
+def _interrupt(sandbox: Sandbox, find: Callable[[], list[Process]]) -> list[Entry]:
+    """SIGINT to those without children, which are given back; SIGSTOP to the others."""
+    with sandbox.halted():
+        entries = [entry for process in find() if (entry := read_entry(process.pid))]
+    parents = {entry.parent for entry in entries}
+    for entry in entries:
+        send(entry.pid, signal.SIGSTOP if entry.pid in parents else signal.SIGINT)
+    return [entry for entry in entries if entry.pid not in parents]
 
 
 def send(pid: int, number: int) -> None:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import struct
 import termios
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..sandbox.protocol import SandboxError
 
@@ -26,12 +26,11 @@ SIZE = struct.pack("HHHH", ROWS, COLUMNS, 0, 0)
 
 
 @dataclass
-class Terminal:
-    """The harness's side of a terminal. `path` is the other side: of a command's as seen inside, of a job's outside."""
+class Stream:
+    """The harness's side of what programs print to: a pipe, or a terminal. `fd` does not block."""
 
     fd: int
-    path: str
-    ended: bool = False  # no process has its other side open any more, and all is read
+    ended: bool = field(default=False, kw_only=True)  # no process has its other side open any more, and all is read
 
     def read(self) -> bytes:
         """What can be read now; b"" where there is nothing (then `ended` tells whether more may come)."""
@@ -52,6 +51,13 @@ class Terminal:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+@dataclass
+class Terminal(Stream):
+    """A stream that is a terminal. `path` is its other side: of a command's as seen inside, of a job's outside."""
+
+    path: str
 
 
 def pass_line_ends(fd: int) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from agentctl.base.errors import InputError
+from agentctl.base.errors import InputError, refused
 from agentctl.base.values import Frozen
 
 PUBLISHED_CAPSULES = "https://corebench.cs.princeton.edu/capsules/{id}.tar.gz"
@@ -59,8 +59,8 @@ class Edition(Frozen):
                 source=source,
             )
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            raise InputError(first["msg"], field=f"--{first['loc'][0]}") from None
+            told = refused(error)
+            raise InputError(told.problem, field=f"--{told.field}") from None
 
     def address(self, capsule_id: str, *, mirror: str | None = None) -> str:
         """Where a capsule's archive is: at the published address, or below `mirror`."""

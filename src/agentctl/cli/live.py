@@ -11,7 +11,18 @@ from typing import TextIO
 
 import click
 
-from agentctl.agents.events import Carried, Ended, Event, Failed, MessageAdded, NetworkRefused, Note, Ran, Replied
+from agentctl.agents.events import (
+    Carried,
+    Condensed,
+    Ended,
+    Event,
+    Failed,
+    MessageAdded,
+    NetworkRefused,
+    Note,
+    Ran,
+    Replied,
+)
 from agentctl.agents.state import calls_of
 from agentctl.base.messages import Call, Message, Role, Status
 
@@ -54,6 +65,8 @@ class Live:
                 self._line(f"    ! {event.failed.fault}: {event.failed.words}{pause}")
             case NetworkRefused():
                 self._line(f"    ! network: {event.refusal.words}")
+            case Condensed():
+                self._line(f"    ~ {event.words}")
             case Note():
                 self._line(f"    ! {event.kind}: {event.text.strip().splitlines()[-1] if event.text else ''}")
             case Ended():

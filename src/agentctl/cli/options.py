@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
+from agentctl.agents.factors import VALUES
 from agentctl.base.errors import InputError
 from agentctl.benchmarks.config import Given, find_setting, variable
 from agentctl.benchmarks.settings import Key, Settings, fields, is_list, is_table
@@ -36,6 +38,8 @@ FLAGS = (
     Flag(("data", "dataset"), "--dataset", "A dataset's name, or its file.", "NAME|FILE"),
     Flag(("data", "capsules"), "--capsules", "Folder that holds the capsules.", "DIR"),
     Flag(("model", "name"), "--model", "openai/..., anthropic/..., replay:RECORD, script:FILE or human.", "NAME"),
+    Flag(("fast", "name"), "--fast-model", "The model for summaries, where it is another.", "NAME"),
+    Flag(("vision", "name"), "--vision-model", "The model that sees images, where it is another.", "NAME"),
     Flag(("model", "api_base"), "--api-base", "An OpenAI-compatible endpoint for the model.", "URL"),
     Flag(("model", "client"), "--client", "What speaks to the provider."),
     Flag(("model", "temperature"), "--temperature", ""),
@@ -46,6 +50,8 @@ FLAGS = (
     Flag(("model", "context_window"), "--context-window", "Tokens, where the price table does not know."),
     Flag(("model", "stream"), "--stream/--no-stream", "Off for a server that can't."),
     Flag(("scaffold",), "--scaffold", "A shipped scaffold, or a .yaml file.", "NAME|FILE"),
+    Flag(("with",), "--with", "Switch a factor of the scaffold on, or put in a hint's .md file.", "NAME"),
+    Flag(("without",), "--without", "Switch a factor of the scaffold off.", "NAME"),
     Flag(("limits", "cost_usd"), "--cap", "Most that the attempt may cost.", "USD"),
     Flag(("limits", "steps"), "--steps", "Most replies of the model."),
     Flag(("limits", "seconds"), "--time", "Of work; waiting for the provider is not counted.", "SECONDS"),
@@ -66,7 +72,8 @@ def setting_options(*, hidden: bool = False) -> Callable[[F], F]:
     def decorate(command: F) -> F:
         option = click.option(
             "--set", "set_values", multiple=True, metavar="KEY=VALUE", hidden=hidden,
-            help="Any setting: limits.command_seconds=60, model.extra.top_k=5.",
+            help="Any setting (limits.command_seconds=60, model.extra.top_k=5), or a value of the scaffold's: "
+            "history, protocol, role, ... (history=condense; agentctl scaffold factors).",
         )  # fmt: skip
         command = option(command)
         for flag in reversed(FLAGS):
@@ -98,10 +105,14 @@ def given(values: Mapping[str, Any], set_values: tuple[str, ...]) -> Given:
 
 
 def _key(name: str) -> Key:
+    if name in VALUES:
+        return "factors", name
     try:
         return find_setting(name)
     except InputError as error:
-        raise InputError(error.problem, field=f"--set {name}", remedy=error.remedy) from None
+        near = difflib.get_close_matches(name, VALUES, n=1)
+        remedy = f"did you mean {near[0]}?" if near else error.remedy
+        raise InputError(error.problem, field=f"--set {name}", remedy=remedy) from None
 
 
 def _option(flag: Flag, hidden: bool) -> Callable[[F], F]:
@@ -119,7 +130,7 @@ def _default(key: Key) -> str:
     if key == ("model", "name"):
         return f"[{variable(key)}]"
     value = Settings().value(key)
-    return "" if value in (None, (), {}) or isinstance(value, bool) else f"[{value}]"
+    return "" if value in (None, "", (), {}) or isinstance(value, bool) else f"[{value}]"
 
 
 def _annotation(key: Key) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from pydantic import JsonValue
 
-from agentctl.agents.manifest import AttemptResult
+from agentctl.agents.manifest import AttemptResult, read_manifest
 from agentctl.agents.task import Provenance, Score
 from agentctl.base.jsonio import refuse_constant
 from agentctl.benchmarks.runner import Outcome
@@ -19,8 +19,10 @@ from .words import count, dollars, harmless, seconds, wrapped
 
 def as_json(outcome: Outcome) -> str:
     """The outcome as one JSON document."""
+    spec = read_manifest(outcome.record).spec
     tree: dict[str, JsonValue] = {
         "record": str(outcome.record),
+        "models": {"main": spec.model.name, **spec.other_names()},
         "result": outcome.result.model_dump(mode="json"),
         "scores": [score.model_dump(mode="json") for score in outcome.scores],
         "report": _report(outcome.record, outcome.result),
@@ -87,7 +89,12 @@ def _cost(result: AttemptResult) -> str:
 def _tokens(result: AttemptResult) -> str:
     books = result.spend.books
     calls = sum(role.calls for role in books.by_role.values())
-    return f", {count(calls, 'call')}, {books.usage.total_tokens:,} tokens" if calls else ""
+    helpers = "".join(
+        f", {dollars(each.cost.total)} of it {role}"
+        for role, each in books.by_role.items()
+        if role != "main" and each.cost.total
+    )
+    return f", {count(calls, 'call')}, {books.usage.total_tokens:,} tokens{helpers}" if calls else ""
 
 
 def _report(record: Path, result: AttemptResult) -> JsonValue:

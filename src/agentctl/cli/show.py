@@ -10,6 +10,7 @@ import click
 
 from agentctl.agents.events import (
     Carried,
+    Condensed,
     Ended,
     Event,
     Failed,
@@ -18,6 +19,7 @@ from agentctl.agents.events import (
     NetworkRefused,
     Note,
     Ran,
+    Summarised,
     WentOn,
 )
 from agentctl.agents.manifest import read_result
@@ -74,7 +76,8 @@ def _lines(reader: RecordReader, *, limit: int) -> list[str]:
     manifest = reader.manifest
     spec = manifest.spec
     lines = [
-        f"{spec.task.id} · {spec.task.level} · {spec.scaffold.name} · {spec.model.name} · {manifest.kind}",
+        f"{spec.task.id} · {spec.task.level} · {spec.scaffold.label} · {spec.model.name} · {manifest.kind}"
+        + "".join(f" · {role}: {name}" for role, name in spec.other_names().items()),
         f"{manifest.created:%Y-%m-%d %H:%M} · sandbox {manifest.fingerprint.kind}, network "
         f"{manifest.fingerprint.network} · agentctl {manifest.software.agentctl} · key {manifest.attempt_key[:12]}",
         "",
@@ -83,7 +86,9 @@ def _lines(reader: RecordReader, *, limit: int) -> list[str]:
     for event in reader.events:
         match event:
             case MessageAdded():
-                lines += [f"[{event.n}] {event.message.role}", *_indented(_told(event.message, limit))]
+                aside = ", aside" if event.aside else ""
+                told = _told(event.message, limit // 4 if aside else limit)
+                lines += [f"[{event.n}] {event.message.role}{aside}", *_indented(told)]
             case Ran():
                 code = f", exit {event.exit_code}" if event.exit_code is not None else ""
                 lines.append(f"    {event.call} {event.name}: {event.status}{code}, {seconds(event.seconds)}")
@@ -129,6 +134,10 @@ def _aside(event: Event) -> str:
             return f"network: {refusal.words}"
         case Note():
             return f"{event.kind}: {event.text}"
+        case Condensed():
+            return event.words
+        case Summarised():
+            return f"step {event.step} in short: {event.text}" + (f" ({event.problem})" if event.problem else "")
         case Carried():
             uncertain = f" and {dollars(event.uncertain)} uncertain" if event.uncertain else ""
             time = f", in {seconds(event.seconds)} of work" if event.seconds else ""
