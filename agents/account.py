@@ -12,10 +12,11 @@ from .clients import Clients
 from .manifest import PriceRecord, Spend, read_manifest
 from .models.cache import markers_of
 from .models.capabilities import check_can, check_sees
-from .models.gateway import DEFAULT_BODY, DEFAULT_WINDOW, Gateway, Route, check_priced
+from .models.gateway import Gateway
 from .models.journal import EarlierBooks, Journal
 from .models.make import LOCAL_ROUTES, is_near
 from .models.protocol import ModelClient, ModelSpec
+from .models.route import DEFAULT_BODY, DEFAULT_WINDOW, Route, check_priced
 from .price_overrides import price_table
 from .price_table import PriceTable
 from .pricing import Free, Price, Pricing, ServiceTier, Unknown

@@ -11,8 +11,9 @@ from agentctl.base.messages import Message, Part, Role
 
 from .events import GivenAgain
 from .images import within
-from .models.gateway import Gateway, ModelFailed, Route
+from .models.gateway import Gateway, ModelFailed
 from .models.protocol import DECLINED, EncodedMessage, EncodedTool, RawReply
+from .models.route import Route
 from .transcript import Transcript
 
 NO_ANSWER = "(no answer: "  # how the answer of a helper that said nothing begins

@@ -32,7 +32,7 @@ class Transcript:
     def add(self, messages: Iterable[Message], *, aside: bool = False) -> list[EncodedMessage]:
         """Make `messages` part of the attempt, in order. Returns them encoded.
 
-        `aside` marks those that are no part of the conversation: a helper's question, or what a request tells beside it.
+        `aside` marks those that are no part of the conversation: a helper's question, what a request tells beside it.
         """
         return [self._add(message, aside) for message in messages]
 

@@ -16,9 +16,10 @@ from agentctl.agents.ends import Ending
 from agentctl.agents.events import MessageAdded
 from agentctl.agents.history.make import make_history
 from agentctl.agents.loop import Loop
-from agentctl.agents.models.gateway import DEFAULT_BODY, Gateway, Route
+from agentctl.agents.models.gateway import Gateway
 from agentctl.agents.models.protocol import ModelSpec, RawReply, WireRequest
 from agentctl.agents.models.reply import decode_reply
+from agentctl.agents.models.route import DEFAULT_BODY, Route
 from agentctl.agents.pricing import CacheMarkers, Free, Pricing
 from agentctl.agents.protocols import PROTOCOLS
 from agentctl.agents.purse import Purse

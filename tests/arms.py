@@ -13,9 +13,9 @@ import gateway_bench
 from agent import Stage
 
 from agentctl.agents.factors import Surface
-from agentctl.agents.models.gateway import Route
 from agentctl.agents.models.protocol import ModelSpec, RawReply, WireRequest
 from agentctl.agents.models.reply import decode_reply
+from agentctl.agents.models.route import Route
 from agentctl.agents.pricing import Free, Pricing
 from agentctl.agents.prompting import prompt_of
 from agentctl.agents.purse import Purse

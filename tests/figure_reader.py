@@ -13,9 +13,9 @@ from agent import Played, ScriptedModel, Stage
 from gateway_bench import reply
 from PIL import Image
 
-from agentctl.agents.models.gateway import Route
 from agentctl.agents.models.protocol import ModelSpec, RawReply, WireRequest
 from agentctl.agents.models.reply import decode_reply
+from agentctl.agents.models.route import Route
 from agentctl.agents.pricing import Free, Pricing
 from agentctl.agents.purse import Purse
 from agentctl.agents.scaffold import Scaffold, load_scaffold

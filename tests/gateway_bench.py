@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from agentctl.agents.models.gateway import Answer, Gateway, Route
+from agentctl.agents.models.gateway import Answer, Gateway
 from agentctl.agents.models.journal import Noted, ReplyCame, RequestSent, SendFailed
 from agentctl.agents.models.protocol import (
     EncodedMessage,
@@ -21,6 +21,7 @@ from agentctl.agents.models.protocol import (
     WireRequest,
 )
 from agentctl.agents.models.retry import RetryPolicy
+from agentctl.agents.models.route import Route
 from agentctl.agents.models.wire import encode_tool
 from agentctl.agents.price_table import Entries, PriceTable
 from agentctl.agents.pricing import Band, Price, Pricing, Rates, ServiceTier

@@ -20,8 +20,9 @@ from agent import check_pairs
 from agentctl.agents.asking import Asking
 from agentctl.agents.events import Condensed
 from agentctl.agents.history.condense import CondensedHistory
-from agentctl.agents.models.gateway import Gateway, Route
+from agentctl.agents.models.gateway import Gateway
 from agentctl.agents.models.protocol import FinishReason, Kind, ModelSpec, ProviderError, RawReply, WireRequest
+from agentctl.agents.models.route import Route
 from agentctl.agents.pricing import CacheMarkers, Free, Pricing
 from agentctl.agents.protocols import PROTOCOLS
 from agentctl.agents.purse import Purse

@@ -17,8 +17,8 @@ from no_deliverable import NoDeliverable
 from agentctl.agents.asking import Resumed
 from agentctl.agents.budget import CLOSING_CALLS, Budget, check_budget
 from agentctl.agents.ends import End
-from agentctl.agents.models.gateway import Route
 from agentctl.agents.models.protocol import ModelSpec
+from agentctl.agents.models.route import Route
 from agentctl.agents.pricing import Free, Pricing
 from agentctl.agents.purse import Purse
 from agentctl.agents.scaffold import Scaffold, load_scaffold

@@ -14,7 +14,8 @@ from figure_reader import Reading
 from gateway_bench import D, Greedy, Scripted, always, bench, call_until_refused, fee, price, reply, table_of
 
 from agentctl.agents.ends import End
-from agentctl.agents.models.gateway import LEAST_USEFUL_OUTPUT, Answer
+from agentctl.agents.models.call import LEAST_USEFUL_OUTPUT
+from agentctl.agents.models.gateway import Answer
 from agentctl.agents.models.journal import carried
 from agentctl.agents.models.protocol import (
     ModelSpec,

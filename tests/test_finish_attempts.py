@@ -15,8 +15,8 @@ from attempts import ANSWERS, CAPSULE, FINISH, Provider, Turn, bash, check_books
 from gateway_bench import reply
 
 from agentctl.agents.ends import End
-from agentctl.agents.models.gateway import Route
 from agentctl.agents.models.protocol import ModelSpec, RawReply, WireRequest
+from agentctl.agents.models.route import Route
 from agentctl.agents.pricing import Free
 from agentctl.agents.scaffold import load_scaffold
 from agentctl.base.cancel import Cancel

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gateway_bench import PRICE, QUESTION, TOOLS, D, Greedy, bench, overloaded, price, reply, table_of
 
-from agentctl.agents.models.gateway import LEAST_USEFUL_OUTPUT
+from agentctl.agents.models.call import LEAST_USEFUL_OUTPUT
 from agentctl.agents.models.journal import Noted, ReplyCame, RequestSent, SendFailed, carried
 from agentctl.agents.models.protocol import FinishReason, ModelSpec, ProviderError, RawCall, RawReply
 from agentctl.agents.pricing import Free, ServiceTier

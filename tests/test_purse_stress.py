@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from agentctl.agents.models.bound import IMAGE_TOKENS, MESSAGE_TOKENS, REQUEST_TOKENS, TOOL_TOKENS
-from agentctl.agents.models.gateway import LEAST_USEFUL_OUTPUT, Gateway, ModelFailed, Route
+from agentctl.agents.models.call import LEAST_USEFUL_OUTPUT
+from agentctl.agents.models.gateway import Gateway, ModelFailed
 from agentctl.agents.models.journal import EarlierBooks, Noted, ReplyCame, RequestSent, SendFailed, carried
 from agentctl.agents.models.protocol import (
     EncodedMessage,
@@ -33,6 +34,7 @@ from agentctl.agents.models.protocol import (
     WireRequest,
 )
 from agentctl.agents.models.retry import RetryPolicy
+from agentctl.agents.models.route import Route
 from agentctl.agents.models.wire import encode_tool
 from agentctl.agents.price_table import Entries, PriceTable
 from agentctl.agents.pricing import CacheMarkers, Price

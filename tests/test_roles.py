@@ -21,8 +21,9 @@ from agentctl.agents.asking import Asking
 from agentctl.agents.clients import Clients
 from agentctl.agents.manifest import attempt_key
 from agentctl.agents.models.body import request_body
-from agentctl.agents.models.gateway import Gateway, Route
+from agentctl.agents.models.gateway import Gateway
 from agentctl.agents.models.protocol import Fault, ModelSpec, ProviderError
+from agentctl.agents.models.route import Route
 from agentctl.agents.models.wire import encode
 from agentctl.agents.pricing import Free
 from agentctl.agents.purse import Purse

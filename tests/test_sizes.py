@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from agentctl.agents.history.sizes import Room, Sizes
 from agentctl.agents.history.worth import Change, saves
-from agentctl.agents.models.gateway import Route
 from agentctl.agents.models.protocol import EncodedMessage, EncodedTool, ModelSpec
 from agentctl.agents.models.replay import ReplayClient
+from agentctl.agents.models.route import Route
 from agentctl.agents.models.tokens import count_tokens
 from agentctl.agents.models.wire import encode
 from agentctl.agents.pricing import CacheMarkers, Free, Pricing, Unknown

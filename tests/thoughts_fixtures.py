@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentctl.agents.models.gateway import Route
 from agentctl.agents.models.protocol import ModelSpec, RawReply, WireRequest
 from agentctl.agents.models.reply import decode_reply
+from agentctl.agents.models.route import Route
 from agentctl.agents.pricing import Free, Pricing
 from agentctl.agents.scaffold import Scaffold, load_scaffold
 from agentctl.base.cancel import Cancel

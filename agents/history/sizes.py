@@ -8,8 +8,8 @@ from functools import cached_property
 from math import ceil
 
 from ..images import image_bytes
-from ..models.gateway import Route
 from ..models.protocol import EncodedMessage, EncodedTool
+from ..models.route import Route
 from ..models.tokens import message_tokens, tool_tokens
 
 DUE = 0.7  # of the window: what a step brings, and the request for a summary, still fit behind it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from ..models.gateway import Route
+from ..models.route import Route
 from ..pricing import CacheMarkers, Price, Rates
 
 

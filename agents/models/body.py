@@ -19,7 +19,7 @@ _END = b"]}"
 
 
 def fixes_temperature(model: ModelSpec) -> bool:
-    """Whether the provider takes no temperature but its own: OpenAI's reasoning models, and whoever thinks by budget."""
+    """Whether no temperature but the provider's own is taken: OpenAI's reasoning models, whoever thinks by budget."""
     return model.thinking_budget is not None or bool(_REASONING_NAMES.match(sent_name(model).rpartition("/")[2]))
 
 

@@ -42,7 +42,7 @@ _TOO_LONG = _Phrases(
     r"context[ _-]?(length|window|limit|size)",
     r"maximum (context|prompt|input)",
     r"max(imum)?[ _](input|prompt|model|sequence)[ _]?(tokens?|len(gth)?)",
-    r"(prompt|input|request|messages?)\b.{0,40}\btoo (long|large)",
+    r"(prompt|input|request|messages?)\b.{0,40}\b(?<!took )too (long|large)",  # what took too long is a time-out
     r"(input|prompt)[ _]?tokens?\b.{0,60}\bexceed",
     r"exceeds?\b.{0,60}\b(input|prompt|context|token)s?\b.{0,30}\b(limit|length|window|maximum|allowed)",
     r"tokens? (count )?.{0,40}exceeds? the (maximum|limit|model)",
@@ -90,7 +90,7 @@ _BROKEN = _Phrases(
     r"internal[ _](server[ _])?error",
     r"server_error|\bapi_error",
     r"bad gateway|gateway time-?out|upstream (error|connect|request)",
-    r"timed? ?out|timeout|deadline[ _]exceeded",
+    r"timed? ?out|timeout|deadline[ _]exceeded|took too long",
     r"connection (error|reset|aborted|closed)",
 )
 _BAD_REQUEST = _Phrases(

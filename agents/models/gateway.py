@@ -12,60 +12,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from agentctl.agents.books import Charge
-from agentctl.agents.pricing import ZERO, CacheMarkers, Cost, Price, Pricing, ServiceTier, Unknown, worst_rates
-from agentctl.agents.purse import Purse, Quote, Ticket, smallest_cap
+from agentctl.agents.pricing import ZERO, CacheMarkers, Cost, worst_rates
+from agentctl.agents.purse import Purse, Ticket, smallest_cap
 from agentctl.agents.usage import Usage
 from agentctl.base.cancel import Cancel
-from agentctl.base.errors import InputError, NoAnswer, SetupError
+from agentctl.base.errors import InputError, NoAnswer
 from agentctl.base.values import plain_decimal
 
 from .billing import MostCounted, Worst, bill, bill_reported
-from .body import Body, BodyMaker
-from .bound import PromptMeter
 from .cache import marked
+from .call import CONVERSATION, Call, Earlier, quote
 from .journal import Journal, Noted, ReplyCame, RequestSent, SendFailed, ranges
-from .protocol import EncodedMessage, EncodedTool, Fault, ModelClient, ModelSpec, ProviderError, RawReply, WireRequest
+from .protocol import EncodedMessage, EncodedTool, Fault, ProviderError, RawReply, WireRequest
 from .retry import RetryPolicy, retrying
-
-LEAST_USEFUL_OUTPUT = 1_000  # tokens; a reply that may not be longer is not worth its prompt
-THINKING_ROOM = 8_192  # tokens that a reasoning model may think besides the few that a helper is asked to say
-DEFAULT_WINDOW = 128_000  # tokens, where neither the model's spec nor the price table tells
-DEFAULT_BODY = 20_000_000  # bytes of a request: Bedrock's and Gemini's limit; Anthropic takes 32 MB, OpenAI 50 MB
-CONVERSATION = ("main", "summary")  # roles whose prompts begin with the conversation, and are read from its cache
-
-
-@dataclass(frozen=True)
-class Route:
-    """One role's way to its model."""
-
-    spec: ModelSpec
-    client: ModelClient
-    price: Pricing
-    context_window: int = DEFAULT_WINDOW  # tokens
-    reasoning: bool = False  # it may make output that its replies don't show
-    service: ServiceTier = ServiceTier.STANDARD
-    markers: CacheMarkers = CacheMarkers.NONE
-    most_output: int | None = None  # tokens that the model can give at most, where that is known
-    body_limit: int = DEFAULT_BODY  # bytes of a request
-    timeout: float = 600.0  # seconds that one send may take
-
-    def output_limit(self, asked: int | None = None) -> int:
-        """Tokens that a reply may have; `asked`, for what it says, takes the place of the model's own limit.
-
-        A window holds prompt and reply: half of a small one is left for the prompt.
-        """
-        half = max(1, self.context_window // 2)
-        thought = self.spec.thinking_budget or (THINKING_ROOM if self.hidden_output else 0)
-        return min(asked + thought if asked else self.spec.output_limit, self.most_output or half, half)
-
-    @property
-    def hidden_output(self) -> bool:
-        """Whether a reply may have cost more tokens than it shows."""
-        return self.reasoning or self.spec.effort is not None or self.spec.thinking_budget is not None
+from .route import Route, check_priced
 
 
 @dataclass(frozen=True)
@@ -119,8 +83,8 @@ class Gateway:
             for route in routes.values():
                 check_priced(route)
         self._routes = dict(routes)
-        self._roles: dict[str, _Role] = {}
-        self._last: dict[str, _Call] = {}  # by role, of those that were answered
+        self._roles: dict[str, Earlier] = {}
+        self._last: dict[str, Call] = {}  # by role, of those that were answered
         self.purse = purse
         self._journal = journal
         self._cancel = cancel
@@ -179,7 +143,7 @@ class Gateway:
     def smallest_cap(self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool] = ()) -> Decimal:
         """The smallest cap, in dollars and whole cents, that lets this call through on top of what is spent."""
         call = self._call(role, messages, tools)
-        return smallest_cap(_quote(call, self._worst(call)), self.purse.spent + self.purse.uncertain)
+        return smallest_cap(quote(call, self._worst(call)), self.purse.spent + self.purse.uncertain)
 
     def again(self, role: str, *, more: int, output: int) -> Decimal:
         """The most, in dollars, that another call of `role` can cost, alike to the last one that was answered.
@@ -190,7 +154,7 @@ class Gateway:
         if call is None:
             return ZERO
         worst = self._worst(call, more)
-        return _quote(call, worst).at(min(output + (call.route.spec.thinking_budget or 0), call.wanted))
+        return quote(call, worst).at(min(output + (call.route.spec.thinking_budget or 0), call.wanted))
 
     def check_first_call(
         self, role: str, messages: Sequence[EncodedMessage], tools: Sequence[EncodedTool] = ()
@@ -215,16 +179,16 @@ class Gateway:
         messages: Sequence[EncodedMessage],
         tools: Sequence[EncodedTool],
         output_limit: int | None = None,
-    ) -> _Call:
+    ) -> Call:
         route = self.route(role)
         shared = CONVERSATION[0] if role in CONVERSATION else role
         with self._lock:
-            kept = self._roles.get(shared) or self._roles.setdefault(shared, _Role.of(route.spec))
+            kept = self._roles.get(shared) or self._roles.setdefault(shared, Earlier.of(route.spec))
         wanted = route.output_limit(output_limit)
-        return _Call(role, route, tuple(messages), tools, wanted, kept.meter, kept.maker)
+        return Call(role, route, tuple(messages), tools, wanted, kept.meter, kept.maker)
 
     @contextmanager
-    def _waiting(self, call: _Call) -> Iterator[None]:
+    def _waiting(self, call: Call) -> Iterator[None]:
         """Count the time inside as waiting."""
         began = self._clock()
         try:
@@ -232,12 +196,12 @@ class Gateway:
         finally:
             self._wait(call, self._clock() - began)
 
-    def _wait(self, call: _Call, seconds: float) -> None:
+    def _wait(self, call: Call, seconds: float) -> None:
         call.waited += seconds
         with self._lock:
             self._waited += seconds
 
-    def _worst(self, call: _Call, more: int = 0) -> Worst:
+    def _worst(self, call: Call, more: int = 0) -> Worst:
         """The most that one send of `call` can come to, or of one whose prompt has `more` tokens more."""
         route = call.route
         bound = call.meter.bound(call.messages, call.tools)
@@ -245,13 +209,13 @@ class Gateway:
         rates = worst_rates(route.price, tokens, service=route.service, markers=call.markers, images=bound.images)
         return Worst(tokens, bound.images, rates)
 
-    def _send(self, call: _Call) -> Answer:
+    def _send(self, call: Call) -> Answer:
         """One send with its own ticket: the reply, or ProviderError with the ticket closed as the failure tells."""
         self._cancel.check()
         worst = self._worst(call)
         with self._waiting(call):
-            quote = _quote(call, worst)
-            ticket = self.purse.reserve(quote, call.role, keep=call.keep, interrupted=self._cancel.check)
+            asked = quote(call, worst)
+            ticket = self.purse.reserve(asked, call.role, keep=call.keep, interrupted=self._cancel.check)
         with ticket:
             request = self._journalled(call, ticket, worst)
             began = self._clock()
@@ -270,7 +234,7 @@ class Gateway:
         if not within:
             self._note(call, "bound overrun", f"billed more than the ${plain_decimal(ticket.bound)} set aside")
         call.meter.learn(call.messages, call.tools, charge.usage, images=worst.images)
-        self._last[call.role] = replace(call, _bodies={})
+        self._last[call.role] = replace(call, bodies={})
         return Answer(
             reply=reply,
             usage=charge.usage,
@@ -283,7 +247,7 @@ class Gateway:
             waited_seconds=call.waited,
         )
 
-    def _journalled(self, call: _Call, ticket: Ticket, worst: Worst) -> WireRequest:
+    def _journalled(self, call: Call, ticket: Ticket, worst: Worst) -> WireRequest:
         """The request for this ticket, written down. Where that fails nothing is sent, so the ticket is released."""
         try:
             body = call.body(ticket.output_limit)
@@ -321,12 +285,12 @@ class Gateway:
             marked=() if call.markers is CacheMarkers.NONE else marked(call.messages),
         )
 
-    def _charge(self, call: _Call, worst: Worst, ticket: Ticket, reply: RawReply) -> Charge:
+    def _charge(self, call: Call, worst: Worst, ticket: Ticket, reply: RawReply) -> Charge:
         route = call.route
         most = MostCounted(worst, reply, ticket.output_limit, route.hidden_output)
         return bill(reply, route.price, route.service, most, recorded=route.client.kind == "replay")
 
-    def _came(self, call: _Call, charge: Charge, reply: RawReply) -> None:
+    def _came(self, call: Call, charge: Charge, reply: RawReply) -> None:
         event = ReplyCame(
             n=call.n,
             role=call.role,
@@ -338,7 +302,7 @@ class Gateway:
         )
         self._journal.reply(event, reply)
 
-    def _failed(self, call: _Call, error: ProviderError, pause: float | None) -> None:
+    def _failed(self, call: Call, error: ProviderError, pause: float | None) -> None:
         event = SendFailed(
             n=call.n,
             role=call.role,
@@ -353,67 +317,5 @@ class Gateway:
         )
         self._journal.failed(event)
 
-    def _note(self, call: _Call, what: str, words: str) -> None:
+    def _note(self, call: Call, what: str, words: str) -> None:
         self._journal.note(Noted(what=what, role=call.role, words=words, n=call.n or None))
-
-
-@dataclass(frozen=True)
-class _Role:
-    """What is kept of one role's earlier prompts. Roles of the conversation have it in common."""
-
-    meter: PromptMeter
-    maker: BodyMaker
-
-    @classmethod
-    def of(cls, model: ModelSpec) -> _Role:
-        return cls(PromptMeter(model.name), BodyMaker(model))
-
-
-@dataclass
-class _Call:
-    """One `ask`, through all of its sends."""
-
-    role: str
-    route: Route
-    messages: tuple[EncodedMessage, ...]
-    tools: Sequence[EncodedTool]
-    wanted: int  # output tokens
-    meter: PromptMeter
-    maker: BodyMaker
-    keep: Decimal | None = None  # dollars that it must leave
-    n: int = 0  # number of the last send
-    sends: int = 0
-    seconds: float = 0.0  # of the last send
-    waited: float = 0.0
-    reported: Charge | None = None  # of the last send, where it was lost: what the provider told before
-    _bodies: dict[int, Body] = field(default_factory=dict)
-
-    @property
-    def markers(self) -> CacheMarkers:
-        """Helpers' prompts are never sent again: to have them kept would cost for nothing."""
-        return self.route.markers if self.role in CONVERSATION else CacheMarkers.NONE
-
-    def body(self, output_limit: int) -> Body:
-        """The request's bytes, made once for each output limit."""
-        if output_limit not in self._bodies:
-            self._bodies[output_limit] = self.maker.make(self.messages, self.tools, output_limit)
-        return self._bodies[output_limit]
-
-
-def _quote(call: _Call, worst: Worst) -> Quote:
-    """What one send of `call` can cost, by the output tokens it is allowed."""
-    fixed = worst.rates.request + worst.prompt_tokens * worst.rates.prompt
-    least = LEAST_USEFUL_OUTPUT + (call.route.spec.thinking_budget or 0)
-    return Quote(fixed, worst.rates.output, call.wanted, min(least, call.wanted))
-
-
-def check_priced(route: Route) -> None:
-    """A cap needs a price: refuse a route without one."""
-    if isinstance(route.price, Unknown):
-        raise SetupError(f"{route.price.problem}, so a cap can't hold", field="model", remedy=route.price.remedy)
-    if isinstance(route.price, Price) and route.service not in route.price.schedules:
-        raise SetupError(
-            f"no {route.service} price is known for {route.price.name}, so a cap can't hold",
-            field="model",
-            remedy="use the standard service",
-        )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 
 SENT_ON: Mapping[int, str] = {
     # RFC 9110 means a request that did not arrive whole; those who pass requests on (OpenRouter, Azure, Bedrock's
@@ -18,7 +19,7 @@ SENT_ON: Mapping[int, str] = {
     408: "the model took too long",
     499: "a gateway in between hung up",  # nginx, and Google's CANCELLED
     # "An invalid response from an inbound server": AWS' balancers, nginx and OpenRouter say so of an answer that broke
-    # off, too.
+    # off, too. Words that tell of no connection count more.
     502: "the answer behind the gateway was broken",
     504: "no answer in time behind the gateway",  # RFC 9110; Anthropic's timeout_error, Gemini's DEADLINE_EXCEEDED
     520: "an empty or broken answer behind Cloudflare",
@@ -40,7 +41,7 @@ _BROKE_OFF = re.compile(  # Envoy's and nginx's words for a connection that ende
     r"|prematurely closed|before response (headers )?(was|were) received|mid-?stream",
     re.IGNORECASE,
 )
-_TIMED_OUT = re.compile(r"timed[ _-]?out|time-?out|deadline[ _]exceeded", re.IGNORECASE)
+_TIMED_OUT = re.compile(r"timed[ _-]?out|time-?out|deadline[ _]exceeded|took too long", re.IGNORECASE)
 _NOT_SENT = re.compile(
     r"connect(ion)? (time-?out|timed[ _-]?out|refused|failure)|connection establishment|(can't|could not|cannot|failed"
     r" to) (connect|be resolved|be reached|resolve)|no (healthy|live) upstreams?|name (resolution|or service)",
@@ -50,8 +51,10 @@ _NOT_SENT = re.compile(
 
 def may_be_billed(status: int | None, words: str) -> bool:
     """Whether an error with `status` (None where it has none of its own) and these `words` may hide a billed answer."""
+    if status in SENT_ON and status != HTTPStatus.BAD_GATEWAY:
+        return True
     if _NOT_SENT.search(words):
         return False
-    if status in SENT_ON or _BROKE_OFF.search(words):
+    if status == HTTPStatus.BAD_GATEWAY or _BROKE_OFF.search(words):
         return True
     return status not in _DECLINED and (status is None or status >= 500) and bool(_TIMED_OUT.search(words))
