@@ -67,7 +67,7 @@ def test_the_picture_shows_what_is_printed(tmp_path: Path) -> None:
 
 
 def test_the_python_example_runs(tmp_path: Path) -> None:
-    (example,) = blocks("python")
+    example = blocks("python")[-1]
     done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert " finished " in done.stdout
 
@@ -89,9 +89,16 @@ def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
         assert "agentctl.toml:" in done.stdout, done.stderr
 
 
-def test_the_plain_scaffold_is_shown_as_it_is() -> None:
-    shipped = (README.parent / "agents/scaffolds/plain.yaml").read_text(encoding="utf-8")
-    assert shipped.rstrip() in [block.rstrip() for block in blocks("yaml")]
+def test_the_tool_and_the_scaffold_shown_work(tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text(blocks("python")[0], encoding="utf-8")
+    (scaffold,) = blocks("yaml")
+    (tmp_path / "counting.yaml").write_text(scaffold, encoding="utf-8")
+    (line,) = [each for each in typed_commands() if each.startswith("agentctl tool check")]
+    for words in (shlex.split(line)[1:], ["scaffold", "check", "counting.yaml"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "agentctl", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_one_command_sets_up_and_solves() -> None:
