@@ -341,13 +341,13 @@ def test_what_hinders_keeping_costs_no_result(tmp_path: Path) -> None:
 
 @needs_bwrap
 def test_a_fault_of_keeping_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import agentctl.benchmarks.runner as runner
+    import agentctl.benchmarks.attempt as attempt
     from agentctl.benchmarks.solving import solve as solve_here
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, "the disk is broken")
 
-    monkeypatch.setattr(runner, "keep_workspace", fail)
+    monkeypatch.setattr(attempt, "keep_workspace", fail)
     monkeypatch.chdir(tmp_path)
     outcome = solve_here(CAPSULE, record="r")
     assert outcome.scores[0].solved
