@@ -295,6 +295,17 @@ def test_figures_archives_and_giants_leave_it_open(traced: Traced, home: Path) -
     assert traced("Black face") == [("stated", None)]
 
 
+def test_of_what_came_the_results_come_first(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for name in ("README.md", "data/a.csv", "results/z.csv"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("the label White")
+    staged = stage(ID, source, Level.EASY, tmp_path / "attempt", "bubblewrap", gold=OWN)
+    work = staged.workspace.mounts[0].host
+    (found,) = trace({"Report the label.": "White"}, ["Report the label."], work, "/workspace", staged.manifest)
+    assert (found.kind, found.where) == ("read", f"/workspace/{ID}/results/z.csv")
+
+
 def test_a_document_of_the_capsule_leaves_it_open(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()

@@ -128,8 +128,8 @@ def _search_file(
 
 
 def _search_shipped(search: _Search, manifest: Manifest) -> None:
-    """Look through what came with the capsule, as it was before the run."""
-    for path, file in manifest.files.items():
+    """Look through what came with the capsule, as it was before the run, its results first."""
+    for path, file in sorted(manifest.files.items(), key=lambda entry: not entry[0].startswith("results/")):
         missing = search.missing()
         if not missing:
             return
