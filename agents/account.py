@@ -14,7 +14,8 @@ from .models.cache import markers_of
 from .models.capabilities import check_can, check_sees
 from .models.gateway import Gateway
 from .models.journal import EarlierBooks, Journal
-from .models.make import LOCAL_ROUTES, is_near
+from .models.make import LOCAL_ROUTES
+from .models.near import is_near
 from .models.protocol import ModelClient, ModelSpec
 from .models.route import DEFAULT_BODY, DEFAULT_WINDOW, Route, check_priced
 from .price_overrides import price_table

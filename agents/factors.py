@@ -34,11 +34,6 @@ class Factor(Frozen):
     what: str  # in one line
     changes: frozenset[Surface]
 
-    @property
-    def is_value(self) -> bool:
-        """Whether it is set to a value, instead of switched on or off."""
-        return self.kind == "value"
-
 
 def _factor(name: str, kind: Kind, what: str, *changes: Surface) -> Factor:
     return Factor(name=name, kind=kind, what=what, changes=frozenset(changes))

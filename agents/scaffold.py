@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import yaml
@@ -76,7 +76,7 @@ class Scaffold(Frozen):
             case {"system": str(name), **rest}:
                 text = rest.pop("system_text", "") or read_part(name)
                 checks = {"checks": ("report",) if rest.pop("finish_check", True) else ()}
-                return {"system": Part(name=name, text=text), **checks, **rest}
+                return {"system": Part(name=PurePosixPath(name).stem, text=text), **checks, **rest}
             case _:
                 return data
 

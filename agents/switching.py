@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
 from agentctl.base.errors import InputError
 from agentctl.base.values import plain_decimal
-from agentctl.prompts.hints import HINT_FILES, Hint, load_hint
+from agentctl.prompts.hints import HINT_FILES, load_hint
 
 from .coherence import check_coherent
-from .factors import (
-    CHECKS,
-    CONTEXT,
-    FAULTS,
-    FINISH_TOOLS,
-    VALUES,
-    Factor,
-    hint_factor,
-    known_hints,
-    shipped_hints,
-    switches_of,
-    tool_factor,
-    tools_known,
-)
+from .factors import FINISH_TOOLS, VALUES, Factor, hint_factor, switches_of, tool_factor
 from .plugins import names_code
-from .scaffold import ContextName, FaultName, Scaffold, code_of_tools, load_part
+from .scaffold import Scaffold, load_part
+from .switches import Switch, hint_switch, switch_of
 
-T = TypeVar("T")
 TEXTS = ("system", "role", "task")  # values that are texts: given by the name of a shipped one, or as a file
 
 
@@ -81,11 +67,6 @@ def _told(scaffold: Scaffold, name: str, value: object) -> object:
     return plain_decimal(value) if isinstance(value, Decimal) else value
 
 
-def is_on(scaffold: Scaffold, factor: Factor) -> bool | None:
-    """Whether a switch is on in `scaffold`; None for a group of hints of which some are there."""
-    return _how(scaffold, factor).state(scaffold)
-
-
 def value_of(scaffold: Scaffold, factor: Factor) -> Any:
     """What a value is in `scaffold`; of a text its name."""
     found: Any = scaffold
@@ -94,108 +75,7 @@ def value_of(scaffold: Scaffold, factor: Factor) -> Any:
     return getattr(found, "name", found)
 
 
-@dataclass(frozen=True)
-class _Switch:
-    """How a factor is switched."""
-
-    factor: Factor
-    state: Callable[[Scaffold], bool | None]
-    put: Callable[[Scaffold, bool], Scaffold]
-
-
-def _listed(factor: Factor, field: str, item: str, order: Sequence[str]) -> _Switch:
-    """A switch of one item in a tuple of names."""
-
-    def put(scaffold: Scaffold, wanted: bool) -> Scaffold:
-        rest = [each for each in getattr(scaffold, field) if each != item]
-        return scaffold.model_copy(update={field: _placed(rest, item, order.index) if wanted else tuple(rest)})
-
-    return _Switch(factor, lambda scaffold: item in getattr(scaffold, field), put)
-
-
-def _tool(factor: Factor, order: Sequence[str]) -> _Switch:
-    """A switch of one tool, with the code of one that is not ours. The tool to finish with stands last."""
-    how = _listed(factor, "tools", factor.name, (*order, factor.name, *FINISH_TOOLS))
-
-    def put(scaffold: Scaffold, wanted: bool) -> Scaffold:
-        made = how.put(scaffold, wanted)
-        code = code_of_tools([factor.name], Path()) if wanted else {}
-        rest = {name: each for name, each in scaffold.code.items() if name in made.tools}
-        return made.model_copy(update={"code": rest | code})
-
-    return _Switch(factor, how.state, put)
-
-
-def _hints(factor: Factor, hints: Sequence[Hint]) -> _Switch:
-    """A switch of hints. One that is put in stands where it stands among all that are shipped, else after its group."""
-    ids = {hint.id for hint in hints}
-    ranks = {id: rank for rank, id in enumerate(shipped_hints())}
-    groups = {hint.group: rank for rank, hint in enumerate(shipped_hints().values())}
-
-    def rank(hint: Hint) -> int:
-        return ranks.get(hint.id, groups.get(hint.group, len(ranks)))
-
-    def state(scaffold: Scaffold) -> bool | None:
-        there = [hint.id in {each.id for each in scaffold.hints} for hint in hints]
-        return None if any(there) and not all(there) else all(there)
-
-    def put(scaffold: Scaffold, wanted: bool) -> Scaffold:
-        if not wanted:
-            left = tuple(hint for hint in scaffold.hints if hint.id not in ids)
-            return scaffold.model_copy(update={"hints": left})
-        placed = scaffold.hints
-        for hint in hints:
-            if hint.id not in {each.id for each in placed}:
-                placed = _placed(placed, hint, rank)
-        return scaffold.model_copy(update={"hints": placed})
-
-    return _Switch(factor, state, put)
-
-
-def _placed(items: Iterable[T], item: T, rank: Callable[[T], int]) -> tuple[T, ...]:
-    """`items` with `item` before the first of a higher rank."""
-    listed = list(items)
-    at = next((n for n, each in enumerate(listed) if rank(each) > rank(item)), len(listed))
-    return (*listed[:at], item, *listed[at:])
-
-
-def _how(scaffold: Scaffold, factor: Factor) -> _Switch:
-    """How `factor` is switched in `scaffold`."""
-    match factor.kind:
-        case "hint":
-            return _hints(factor, [known_hints(scaffold)[factor.name]])
-        case "hints":
-            group = factor.name.removesuffix("-hints")
-            return _hints(factor, [hint for hint in known_hints(scaffold).values() if hint.group == group])
-        case "tool":
-            return _tool(factor, tools_known(scaffold))
-        case "check":
-            return _listed(factor, "checks", _key(CHECKS, factor), list(CHECKS))
-        case "context":
-            return _listed(factor, "context", _key(CONTEXT, factor), get_args(ContextName))
-        case "fault":
-            return _listed(factor, "faults", _key(FAULTS, factor), get_args(FaultName))
-        case "notes":
-            return _Switch(
-                factor,
-                lambda scaffold: scaffold.budget_notes,
-                lambda scaffold, wanted: scaffold.model_copy(update={"budget_notes": wanted}),
-            )
-        case _:
-            return _Switch(factor, lambda scaffold: scaffold.role is not None, _put_role)
-
-
-def _put_role(scaffold: Scaffold, wanted: bool) -> Scaffold:
-    if wanted:
-        raise InputError("which role?", field="--with role", remedy="name it: --set role=core-agent")
-    return scaffold.model_copy(update={"role": None})
-
-
-def _key(factors: Mapping[Any, Factor], factor: Factor) -> str:
-    return next(str(key) for key, each in factors.items() if each == factor)
-
-
-def _switched(scaffold: Scaffold, how: _Switch, wanted: bool) -> Scaffold:
+def _switched(scaffold: Scaffold, how: Switch, wanted: bool) -> Scaffold:
     if how.state(scaffold) is wanted:
         raise InputError(
             f"{scaffold.label} {'has' if wanted else 'does not have'} it",
@@ -236,17 +116,17 @@ def _set(scaffold: Scaffold, name: str, value: object) -> Scaffold:
     return made
 
 
-def _named(scaffold: Scaffold, factors: Mapping[str, Factor], names: Iterable[str], field: str) -> dict[str, _Switch]:
+def _named(scaffold: Scaffold, factors: Mapping[str, Factor], names: Iterable[str], field: str) -> dict[str, Switch]:
     """How each of `names` is switched, by the factor's name."""
-    found: dict[str, _Switch] = {}
+    found: dict[str, Switch] = {}
     for name in names:
         if Path(name).suffix in HINT_FILES:
             hint = load_hint(name)
-            how = _hints(hint_factor(hint), [hint])
+            how = hint_switch(hint_factor(hint), [hint])
         elif names_code(name):
-            how = _how(scaffold, tool_factor(name, scaffold))
+            how = switch_of(scaffold, tool_factor(name, scaffold))
         elif name in factors:
-            how = _how(scaffold, factors[name])
+            how = switch_of(scaffold, factors[name])
         elif name in FINISH_TOOLS:
             raise InputError("an agent must be able to say that it is done", field=f"{field} {name}")
         elif name in VALUES:
@@ -257,7 +137,7 @@ def _named(scaffold: Scaffold, factors: Mapping[str, Factor], names: Iterable[st
             raise InputError(f"{how.factor.name} is named twice", field=field)
         found[how.factor.name] = how
     order = {name: rank for rank, name in enumerate(factors)}
-    return dict(sorted(found.items(), key=lambda each: order.get(each[0], len(order))))
+    return dict(sorted(found.items(), key=lambda each: (order.get(each[0], len(order)), each[0])))
 
 
 def _refuse_second(scaffold: Scaffold, change: str) -> None:

@@ -19,7 +19,7 @@ from .tasks import load_task
 
 
 def preview(scaffold: Scaffold, ref: TaskRef, place: Place) -> Prompt:
-    """The prompt of the task `ref` under `scaffold`, in a bubblewrap sandbox at `place`. InputError where there is none."""
+    """The prompt of the task `ref` under `scaffold`, in a bubblewrap sandbox at `place`. InputError if it has none."""
     source = resolve(ref.source)
     roots = (Mount(inside=f"/{name}", host=source / name) for name in ROOTS if (source / name).is_dir())
     workspace = Workspace(mounts=(Mount(inside="/workspace", host=source), *roots), scratch=source)

@@ -107,4 +107,4 @@ def test_whatever_a_model_and_its_provider_do_requests_fit_or_the_attempt_ends(
         for request in bench.model.received:
             messages = [message.tree for message in request.messages]
             check_legal(messages[:-1], protocol)
-            assert counted.of(request.messages) <= window
+            assert counted.of(request.messages) * (ratio or 1.0) <= window

@@ -15,7 +15,8 @@ from agentctl.agents.coherence import OPENING
 from agentctl.agents.factors import VALUES, Factor, Surface, known_hints, switches_of
 from agentctl.agents.prompting import VARIABLES
 from agentctl.agents.scaffold import Scaffold, load_scaffold, shipped_scaffolds
-from agentctl.agents.switching import is_on, switch, value_of
+from agentctl.agents.switches import is_on
+from agentctl.agents.switching import switch, value_of
 from agentctl.tools.sandbox.make import open_sandbox
 from agentctl.tools.sandbox.protocol import Mount, Sandbox, SandboxSpec, Workspace
 
@@ -62,7 +63,7 @@ class Pair:
 
 def pair(scaffold: Scaffold, factor: Factor) -> Pair:
     """The two arms of a factor. What it needs or rules out is brought about in both, or told by `declared`."""
-    if factor.is_value:
+    if factor.kind == "value":
         base = with_what_it_needs(scaffold, factor.name)
         value = next(each for each in OTHER[factor.name] if str(value_of(base, factor)) != str(each))
         return Pair(base, again(base, set_={factor.name: value}), factor.changes)

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from case_fields import fields_of
-from loopback import Hang, Reset, step_of
+from loopback import Answer, Hang, Reset, step_of
 from sends import CHAT_BY_LITELLM, DIRECT, no_proxy, outcome, patience
 
 from agentctl.agents.models.protocol import Fault, FinishReason, ProviderError, RawReply
+from agentctl.agents.models.unanswered import SENT_ON
 from agentctl.agents.usage import Usage, normalise
 
 __all__ = ["no_proxy"]
@@ -68,7 +69,9 @@ def check_outcomes(case: dict[str, Any], outcomes: dict[int, RawReply | Provider
                 assert found.words
                 if seconds := exact.get(f"pause_before_call_{n + 2}_min_s"):
                     assert found.retry_after is not None and found.retry_after >= seconds
-                assert found.lost is isinstance(step_of(entry), Reset | Hang)
+                step = step_of(entry)
+                gone = isinstance(step, Answer) and step.status in SENT_ON
+                assert found.lost is (gone or isinstance(step, Reset | Hang))
             case "context-overflow-recognised":
                 assert isinstance(found, ProviderError)
                 assert found.fault is Fault.CONTEXT

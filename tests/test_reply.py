@@ -169,7 +169,7 @@ def test_a_plain_copy_of_structured_reasoning_is_not_sent_twice() -> None:
         (
             {"choices": [{"error": {"code": 502, "message": "upstream"}, "finish_reason": "error"}]},
             Fault.TRANSIENT,
-            False,
+            True,
         ),
         ({"object": "error", "message": "no", "type": "BadRequestError", "code": 400}, Fault.REJECTED, False),
         ({"error": {"message": "nobody knows"}}, Fault.REJECTED, False),

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import pytest
 
+from agentctl.agents.manifest import read_manifest
 from agentctl.agents.scaffold import load_scaffold, shipped_scaffolds
 from agentctl.agents.switching import switch
 from agentctl.benchmarks.corebench.locate import examples, locate
@@ -172,6 +173,20 @@ def test_check_tells_what_can_not_work(say: Say, tmp_path: Path, text: str, word
     told = say("check", "mine.yaml")
     assert told.status == 1
     assert words in " ".join(told.out.split())
+
+
+def test_solve_tells_and_records_what_was_switched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script, record = tmp_path / "script.json", tmp_path / "record"
+    script.write_text(json.dumps([{"text": "Nothing to do.", "calls": [{"name": "finish"}]}]))
+    flags = ["--without", "report-check", "--with", "clock", "--set", "history=condense"]
+    model = ["--model", f"script:{script}", "--sandbox", "local"]
+    main(["solve", "capsule-48", "--scaffold", "minimal", *flags, *model, "--record", str(record)])
+    assert "minimal +clock history=condense -report-check" in capsys.readouterr().err
+    made = read_manifest(record).spec.scaffold
+    assert (made.checks, made.context, made.history) == ((), ("clock",), "condense")
+    assert made.changes == ("+clock", "history=condense", "-report-check")
+    main(["show", str(record)])
+    assert made.label in capsys.readouterr().out.splitlines()[0]
 
 
 def test_errors_leave_in_one_line(say: Say) -> None:

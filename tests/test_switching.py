@@ -11,7 +11,8 @@ import pytest
 from agentctl.agents.coherence import check_coherent
 from agentctl.agents.factors import VALUES, group_factor, shipped_hints, switches_of
 from agentctl.agents.scaffold import Scaffold, load_scaffold, shipped_scaffolds
-from agentctl.agents.switching import is_on, switch, value_of
+from agentctl.agents.switches import is_on
+from agentctl.agents.switching import switch, value_of
 from agentctl.base.errors import InputError
 from agentctl.benchmarks.config import Config
 from agentctl.benchmarks.solving import attempt_spec
@@ -178,6 +179,11 @@ def test_a_tool_of_ones_own_is_a_factor_too(tmp_path: Path) -> None:
     scaffold = switch(load_scaffold("minimal"), with_=[f"{file}:Nap"])
     assert scaffold.tools == ("bash", f"{file}:Nap", "finish")
     assert set(scaffold.code) == {f"{file}:Nap"}
+    (tmp_path / "doze.py").write_text(TOOL.replace('"nap"', '"doze"'))
+    both = [f"{file}:Nap", f"{tmp_path / 'doze.py'}:Nap"]
+    one, other = (switch(load_scaffold("minimal"), with_=each) for each in (both, both[::-1]))
+    assert one == other
+    assert one.tools == ("bash", both[1], both[0], "finish")
     back = switch(scaffold.model_copy(update={"changes": ()}), without=[f"{file}:Nap"])
     assert (back.tools, back.code) == (("bash", "finish"), {})
 

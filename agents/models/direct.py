@@ -60,7 +60,7 @@ class DirectClient:
             )
         except NotSent as error:
             fault = Fault.REJECTED if error.certificate else Fault.TRANSIENT
-            raise ProviderError(fault, f"no connection: {error}") from None
+            raise ProviderError(fault, f"no connection: {error}", absent=error.absent) from None
         except NoReply as error:
             lost = _broken(error)
             lost.usage = getattr(error.__cause__, "usage", None)

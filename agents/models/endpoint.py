@@ -21,6 +21,7 @@ from agentctl.tools.sandbox.network.owners import DirectHosts, owners_proxy
 
 from .attend import Patience, TimeLimit, attend
 from .cuttable import POOLS, Line
+from .near import nobody_at
 
 T = TypeVar("T")
 
@@ -33,11 +34,15 @@ END_SECONDS = 1.0  # for what comes after the end of a reply: a few bytes, or no
 
 
 class NotSent(Exception):
-    """No connection: not one byte of the request has left. `certificate`: the peer's was refused."""
+    """No connection: not one byte of the request has left.
 
-    def __init__(self, words: str, *, certificate: bool = False) -> None:
+    `certificate`: the peer's was refused. `absent`: no server is there, at an address near by.
+    """
+
+    def __init__(self, words: str, *, certificate: bool = False, absent: bool = False) -> None:
         super().__init__(words)
         self.certificate = certificate
+        self.absent = absent
 
 
 class NoReply(Exception):
@@ -160,7 +165,10 @@ class Endpoint:
             )
         except HTTPError as error:  # its class tells too little: a TLS error may come after all was sent
             if not line.sent:
-                raise NotSent(_words(error), certificate="CERTIFICATE_VERIFY_FAILED" in str(error)) from error
+                nobody = nobody_at(str(self._pool.proxy or self._url), error)
+                words = f"{_words(error)} ({nobody})" if nobody else _words(error)
+                certificate = "CERTIFICATE_VERIFY_FAILED" in str(error)
+                raise NotSent(words, certificate=certificate, absent=bool(nobody)) from error
             raise NoReply(_words(error)) from error
         return HttpAnswer(response, patience)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from . import faults
+from .near import causes, nobody_at
 from .protocol import Fault, ProviderError
 
 _FAULT_OF_CLASS = {
@@ -18,12 +19,14 @@ _FAULT_OF_CLASS = {
 
 def failure(error: BaseException, secret: str = "") -> ProviderError:
     """The failure that `error` means, told without `secret`."""
-    chain = list(_chain(error))
+    chain = list(causes(error))
     words = faults.shown(faults.without(_words(chain), secret))
     if any(isinstance(link, ssl.SSLCertVerificationError) for link in chain):
         return ProviderError(Fault.REJECTED, f"no connection: {words}")
     if any(_is(link, "httpx", "ConnectError", "ConnectTimeout", "PoolTimeout") for link in chain):
-        return ProviderError(Fault.TRANSIENT, f"no connection: {words}")
+        nobody = next((said for link in chain if (said := nobody_at(_url(link), link))), "")
+        told = f"no connection: {words}" + (f" ({nobody})" if nobody else "")
+        return ProviderError(Fault.TRANSIENT, told, absent=bool(nobody))
     wait = next((found for link in chain if (found := _header(link, "retry-after"))), None)
     for link in chain:
         if _is(link, "httpx", "HTTPStatusError"):
@@ -55,15 +58,6 @@ def _as_named(chain: list[BaseException], error: ProviderError) -> ProviderError
     return error
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        yield link
-        link = link.__cause__ or link.__context__
-
-
 def _is(link: BaseException, module: str, *names: str) -> bool:
     """Whether `link` is of one of these classes. They are told by name, so that nothing is imported for it."""
     return any(base.__module__.partition(".")[0] == module and base.__name__ in names for base in type(link).__mro__)
@@ -84,6 +78,12 @@ def _answer(link: BaseException) -> tuple[int, str]:
         return int(response.status_code), str(response.text)
     except RuntimeError:  # httpx's, where the body was not read
         return int(response.status_code), ""
+
+
+def _url(link: BaseException) -> str:
+    """Where httpx's errors say the request went; empty where this one does not."""
+    request = getattr(link, "_request", None)  # `request` itself raises where there is none
+    return str(getattr(request, "url", ""))
 
 
 def _header(link: BaseException, name: str) -> str | None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, get_args
-from urllib.parse import urlsplit
 
 from agentctl.agents.plugins import code_at, names_code, object_at, packaged, packaged_object
 from agentctl.base.errors import InputError, SetupError
@@ -19,6 +17,7 @@ from .endpoint import checked_url
 from .human import HumanClient, Person
 from .keys import KEYS, find_key
 from .litellm_client import LitellmClient, check_parameters
+from .near import is_near
 from .protocol import Kind, ModelClient, ModelSpec
 from .replay import ReplayClient
 from .script import ScriptClient
@@ -132,12 +131,3 @@ def _missing(variable: str, spec: ModelSpec) -> SetupError:
         f"no key for {spec.name}: {variable} is not set",
         remedy=f"type: export {variable}=...  An endpoint that wants no key takes any word",
     )
-
-
-def is_near(api_base: str) -> bool:
-    """Whether the address is on this machine or in a private network."""
-    host = urlsplit(api_base).hostname or ""
-    try:
-        return ip_address(host).is_private
-    except ValueError:
-        return host == "localhost" or "." not in host or host.endswith((".localhost", ".local", ".internal"))

@@ -141,6 +141,7 @@ class ProviderError(Exception):
         status: int | None = None,
         retry_after: float | None = None,
         lost: bool = False,
+        absent: bool = False,
     ) -> None:
         super().__init__(words)
         self.fault = fault
@@ -148,6 +149,7 @@ class ProviderError(Exception):
         self.status = status
         self.retry_after = retry_after  # seconds the provider asked to wait
         self.lost = lost  # an answer may have been made and billed that never arrived: the ticket stays uncertain
+        self.absent = absent  # no server is at an address near by: it takes a person to start it
         self.usage: dict[str, JsonValue] | None = None  # as the provider told it before a lost answer broke off
 
 

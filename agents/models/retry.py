@@ -16,6 +16,7 @@ class RetryPolicy:
     """How patient a run is with a provider in trouble. Times in seconds."""
 
     tries: int = 10  # sends of one request, the first included
+    tries_absent: int = 3  # where no server is at an address near by, and none comes without a person
     first_pause: float = 1.0  # doubled from try to try
     longest_pause: float = 60.0
     patience: float = 900.0  # all pauses of one request together
@@ -47,7 +48,9 @@ def retrying(
         return policy.pause(state.attempt_number, error.retry_after if error else None, jitter())
 
     def stop(state: tenacity.RetryCallState) -> bool:
-        return state.attempt_number >= policy.tries or state.idle_for + state.upcoming_sleep > policy.patience
+        error = _failure(state)
+        tries = min(policy.tries, policy.tries_absent) if error and error.absent else policy.tries
+        return state.attempt_number >= tries or state.idle_for + state.upcoming_sleep > policy.patience
 
     def tell(state: tenacity.RetryCallState) -> None:
         error = _failure(state)

@@ -11,7 +11,8 @@ import click
 
 from agentctl.agents.factors import VALUES, Factor, switches_of
 from agentctl.agents.scaffold import Scaffold
-from agentctl.agents.switching import is_on, value_of
+from agentctl.agents.switches import is_on
+from agentctl.agents.switching import value_of
 from agentctl.base.values import Frozen
 from agentctl.prompts.compose import Piece, Prompt
 from agentctl.prompts.hints import Hint
