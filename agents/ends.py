@@ -19,6 +19,7 @@ class End(StrEnum):
     STUCK = "stuck"  # the same call with the same answer, over and over
     REFUSED = "refused"  # the model declined
     FORMAT = "format"  # no usable reply several times in a row
+    SCRIPT = "script"  # a script of replies is over: whoever wrote it wanted to see what stands then
     PROVIDER = "provider"  # the model could not be reached, or rejected the request
     SANDBOX = "sandbox"  # the place where commands run failed
     CANCELLED = "cancelled"  # the owner asked for it
@@ -55,6 +56,7 @@ CONSEQUENCES: dict[End, Consequence] = {
     End.STUCK: _AGENTS_OWN,
     End.REFUSED: _AGENTS_OWN,
     End.FORMAT: _AGENTS_OWN,
+    End.SCRIPT: _AGENTS_OWN,
     End.PROVIDER: _INFRASTRUCTURE,
     End.SANDBOX: _INFRASTRUCTURE,
     End.CANCELLED: _INFRASTRUCTURE,
@@ -68,6 +70,7 @@ END_OF_FAULT: dict[Fault, End] = {
     Fault.CONTEXT: End.CONTEXT,
     Fault.REFUSED: End.REFUSED,
     Fault.EXHAUSTED: End.PROVIDER,
+    Fault.OVER: End.SCRIPT,
 }
 
 

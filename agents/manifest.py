@@ -195,6 +195,20 @@ def read_result(record: Path) -> AttemptResult | None:
     return _read(AttemptResult, path, record) if path.exists() else None
 
 
+def deliverable_change(record: Path, result: AttemptResult) -> str | None:
+    """What became of the deliverable in `record` since the attempt ended; None where it is the one that was left."""
+    if result.deliverable is None or result.deliverable_digest is None:
+        return None
+    file = record / result.deliverable
+    if not file.is_file():
+        return f"{result.deliverable} is gone"
+    now = digest(file.read_bytes())
+    if now == result.deliverable_digest:
+        return None
+    was = result.deliverable_digest
+    return f"{result.deliverable} is not the one that the run left: its SHA-256 is {now[:12]}…, was {was[:12]}…"
+
+
 def _read(model: type[T], path: Path, record: Path) -> T:
     if not record.is_dir():
         raise InputError("no such record", file=record, remedy="give the folder that `solve` named at its end")

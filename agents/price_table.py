@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from agentctl.base.errors import SetupError
 from agentctl.base.values import Frozen, plain_decimal
 
+from .price_names import names_like
 from .pricing import ZERO, Band, Free, Price, Pricing, Rates, ServiceTier, Unknown
 
 Entry: TypeAlias = Mapping[str, Any]  # one model's part of a table in litellm's form
@@ -126,10 +127,12 @@ class PriceTable:
         if near and rates:
             line = f"{plain_decimal(rates.input * _MILLION)},{plain_decimal(rates.output * _MILLION)}"
         hint = f" (as {near[0]}, if it costs the same)" if near and rates else ""
+        alike = [] if rates else names_like(name, self._entries.all)
+        meant = f"did you mean {' or '.join(alike)}? else " if alike else ""
         return Unknown(
             name=name,
             problem=f"no price is known for {name}",
-            remedy=f"add --price '{name}={line}'{hint}, in dollars per million tokens, or --price '{name}=free'",
+            remedy=f"{meant}add --price '{name}={line}'{hint}, in dollars per million tokens, or --price '{name}=free'",
         )
 
 
@@ -294,7 +297,7 @@ class Entries:
 
     def _read(self, name: str) -> Entry | None:
         if not self._text.startswith(b'{\n    "'):
-            entry = self._all.get(name)
+            entry = self.all.get(name)
             return entry if isinstance(entry, dict) else None
         mark = f"\n    {json.dumps(name)}: {{".encode()
         at = self._text.rfind(mark)
@@ -306,6 +309,7 @@ class Entries:
         return found
 
     @cached_property
-    def _all(self) -> dict[str, Any]:
+    def all(self) -> dict[str, Any]:
+        """The whole table, read at once."""
         table = json.loads(self._text, parse_float=Decimal)
         return table if isinstance(table, dict) else {}

@@ -27,7 +27,7 @@ from .volatile import Moment, settled
 
 # Ends that come from outside of the replies. An attempt that ended so ends in a replay when the replies do.
 _NOT_BY_REPLIES = frozenset(
-    (End.COST, End.TIME, End.CONTEXT, End.REFUSED, End.PROVIDER, End.SANDBOX, End.CANCELLED, End.CRASH)
+    (End.COST, End.TIME, End.CONTEXT, End.REFUSED, End.SCRIPT, End.PROVIDER, End.SANDBOX, End.CANCELLED, End.CRASH)
 )
 
 
@@ -195,6 +195,6 @@ def _deliverable(reader: RecordReader, result: AttemptResult) -> str:
 
 
 def _found(provenance: Provenance, reader: RecordReader) -> str:
-    if provenance.where is None:
+    if provenance.where is None or provenance.kind == "read":  # which of the files that came with it is all one
         return provenance.kind
     return f"{provenance.kind} in {settled(provenance.where, Moment(reader.manifest.created, 0))}"

@@ -83,7 +83,7 @@ FactorValue: TypeAlias = StrictStr | StrictInt | StrictFloat
 class Settings(Frozen):
     """All of them."""
 
-    scaffold: str = "plain"  # a shipped one, or the path of a .yaml file
+    scaffold: str = "core-agent"  # a shipped one, or the path of a .yaml file
     with_: tuple[str, ...] = Field(default=(), alias="with")  # factors that are switched on in it
     without: tuple[str, ...] = ()  # ... off
     factors: dict[str, FactorValue] = Field(default_factory=dict)  # values that are set in it

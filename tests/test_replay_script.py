@@ -56,6 +56,14 @@ def test_a_replay_ends_by_saying_which_reply_is_not_there() -> None:
             assert (caught.value.fault, caught.value.lost) == (Fault.EXHAUSTED, False)
 
 
+def test_the_end_of_a_script_is_no_failure_of_a_recording() -> None:
+    client = ScriptClient.from_turns([{"text": "one"}], source="s.json")
+    ask(client)
+    with pytest.raises(ProviderError, match=r"s\.json has no reply 2 of the main model") as caught:
+        ask(client)
+    assert (caught.value.fault, caught.value.lost) == (Fault.OVER, False)
+
+
 def test_a_stopped_replay_gives_nothing() -> None:
     cancel = Cancel()
     cancel.set("enough")

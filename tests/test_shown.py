@@ -71,14 +71,6 @@ def test_validate_fits_the_terminal(tmp_path: Path) -> None:
 
 
 @needs_bwrap
-def test_a_script_that_ends_too_soon_says_so(tmp_path: Path) -> None:
-    done = agentctl("solve", CAPSULE, "--model", script(tmp_path, bash("true")), "--record", tmp_path / "r")
-    last = done.stderr.splitlines()[-1]
-    assert (done.returncode, "--resume" in last) == (1, False)
-    assert f"(add replies to {tmp_path}/s.json: it ends there)" in last
-
-
-@needs_bwrap
 def test_a_recording_that_ends_too_soon_says_so(tmp_path: Path) -> None:
     model = script(tmp_path, bash("true"))
     agentctl("solve", CAPSULE, "--model", model, "--record", tmp_path / "r")

@@ -123,12 +123,25 @@ def test_require_correct(tmp_path: Path, cli: Cli) -> None:
     assert (result.end, result.infrastructure) == ("steps", False)
 
 
+@pytest.mark.parametrize(("replies", "right"), [([bash("true")], 0), ([report(ANSWERS)], len(ANSWERS))])
+def test_what_stands_when_a_script_is_over_is_scored(tmp_path: Path, cli: Cli, replies: list[Any], right: int) -> None:
+    told = cli("solve", CAPSULE, "--model", script(tmp_path / "s.json", replies), "--record", "r")
+    assert told.status == 0
+    assert f"{right} of {len(ANSWERS)} questions right" in told.out
+    assert "script: " in told.out and "s.json has no reply 2 of the main model" in told.out
+    result = read_result(tmp_path / "r")
+    assert result is not None
+    assert (result.end, result.kind, result.infrastructure) == ("script", "script", False)
+
+
 def test_an_end_that_was_not_the_agents_is_status_1(tmp_path: Path, cli: Cli) -> None:
-    told = cli("solve", CAPSULE, "--model", script(tmp_path / "s.json", [bash("true")]), "--record", "r")
+    nobody = ["--model", "m", "--api-base", "http://127.0.0.1:9/v1", "--price", "m=free"]
+    told = cli("solve", CAPSULE, *nobody, "--record", "r")
     assert told.status == 1
     last = told.err.splitlines()[-1]
     assert last.startswith("agentctl: r: ended by provider, ")
-    assert last.endswith("s.json: it ends there)")  # going on would end in the same place
+    assert "no server listens at http://127.0.0.1:9: start it, or correct the address" in last
+    assert last.endswith("agentctl solve --resume r)")
     assert "Not scored" in told.out
     again = cli("score", "r")
     assert again.status == 2

@@ -123,7 +123,8 @@ class Fault(StrEnum):
     REJECTED = "rejected"  # any other 4xx: sending it again would not help
     CONTEXT = "context"  # the request is longer than the model's window
     REFUSED = "refused"  # the provider's filter declined the request: the model's answer, not an outage
-    EXHAUSTED = "exhausted"  # a replay or a script has no further reply
+    EXHAUSTED = "exhausted"  # a replay has no further reply, for the run went another way; or a person left
+    OVER = "over"  # a script has no further reply
 
 
 DECLINED = (Fault.CONTEXT, Fault.REFUSED)

@@ -18,6 +18,8 @@ class ReplayClient:
     from, for the message when a role has no more of them.
     """
 
+    at_end = Fault.EXHAUSTED  # what it is when there is no further reply
+
     def __init__(self, replies: Iterable[tuple[str, RawReply]], *, source: str = "the recording") -> None:
         self._source = source
         self._lock = threading.Lock()
@@ -31,14 +33,14 @@ class ReplayClient:
         return "replay"
 
     def send(self, request: WireRequest, cancel: Cancel) -> RawReply:
-        """The next reply of the request's role. ProviderError with the fault EXHAUSTED where there is none."""
+        """The next reply of the request's role. ProviderError with the fault `at_end` where there is none."""
         cancel.check()
         with self._lock:
             waiting = self._waiting.get(request.role)
             if not waiting:
                 given = self._given.get(request.role, 0)
                 words = f"{self._source} has no reply {given + 1} of the {request.role} model"
-                raise ProviderError(Fault.EXHAUSTED, words)
+                raise ProviderError(self.at_end, words)
             self._given[request.role] += 1
             return waiting.popleft()
 

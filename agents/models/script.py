@@ -23,7 +23,7 @@ from agentctl.base.errors import InputError, refused
 from agentctl.base.jsonio import dumps, read_json
 from agentctl.base.values import Frozen
 
-from .protocol import Kind, ProviderError, RawReply
+from .protocol import Fault, Kind, ProviderError, RawReply
 from .replay import ReplayClient
 from .reply import decode_reply
 
@@ -70,6 +70,8 @@ class ScriptedReply(Frozen):
 
 class ScriptClient(ReplayClient):
     """Gives a script's replies, by role and order."""
+
+    at_end = Fault.OVER
 
     @property
     def kind(self) -> Kind:

@@ -148,9 +148,11 @@ def kill_all(
                 kill(victim.pid, victim.started)
         if not victims:
             return True
-        if time.monotonic() > deadline:
-            return False
-        wait(PAUSE)
+        # Who is on the way out may not be found any more: the kernel takes words and environment from it first.
+        while any(_same(victim.pid, victim.started) for victim in victims):
+            if time.monotonic() > deadline:
+                return False
+            wait(PAUSE)
 
 
 def _stopped(find: Callable[[], Sequence[Process]], deadline: float) -> list[Process]:

@@ -19,7 +19,7 @@ from .reports import State
 from .screen import Screen
 from .terminal import Terminal
 
-GRACE = 0.5  # seconds between interrupt and kill at a limit
+GRACE = 1.0  # seconds between interrupt and kill at a limit: for a Python to say where it was, on a loaded machine
 RETURN_SECONDS = 2.0  # for bash to leave an aborted command, before it is replaced
 LAST_BYTES = 1 << 18  # read at most after a command's end: what the kernel holds of its output is less
 LATE_BYTES = 1000  # of each background process's later output shown with a later result

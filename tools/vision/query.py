@@ -35,8 +35,8 @@ class QueryImages:
     name = "query_vision_language_model"
     description = (
         "Ask a vision language model about one or several images: figures, plots, screenshots. It sees the images and"
-        " the prompt and nothing else. PNG, JPEG, GIF, WebP, TIFF and BMP files are taken; make images of PDF pages"
-        " first, with pdftoppm."
+        " the prompt and nothing else. PNG, JPEG, GIF, WebP, TIFF and BMP files are taken, in the workspace and not in"
+        " /tmp; make images of PDF pages first, with pdftoppm. An SVG file is text, which tells its labels."
     )
     arguments = QueryArguments
 

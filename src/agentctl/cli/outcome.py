@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import click
-from pydantic import JsonValue
+from pydantic import ConfigDict, JsonValue, ValidationError
 
 from agentctl.agents.manifest import AttemptResult, read_manifest
 from agentctl.agents.task import Provenance, Score
+from agentctl.agents.usage import Usage
+from agentctl.base.errors import refused
 from agentctl.base.jsonio import refuse_constant
 from agentctl.benchmarks.runner import Outcome
 
-from .words import count, dollars, harmless, seconds, wrapped
+from .words import count, dollars, seconds, wrapped
 
 
 def as_json(outcome: Outcome) -> str:
@@ -41,7 +44,7 @@ def as_text(outcome: Outcome, *, width: int) -> str:
     kind = "" if result.kind == "live" else f" ({result.kind})"
     lines += [
         "",
-        f"{'ended':<9}{result.end}{': ' + harmless(result.detail) if result.detail else ''}{kind}",
+        *_beside("ended", f"{result.end}{': ' + result.detail if result.detail else ''}{kind}", width),
         f"{'cost':<9}{_cost(result)}{_tokens(result)}",
         f"{'time':<9}{seconds(result.work_seconds)} of work in {count(result.steps, 'step')}"
         + (f", {seconds(result.waited_seconds)} waiting" if result.waited_seconds >= 0.1 else ""),
@@ -57,9 +60,7 @@ def as_text(outcome: Outcome, *, width: int) -> str:
 def score_lines(score: Score, provenance: Sequence[Provenance], *, width: int = 100) -> list[str]:
     """A score as lines: a headline, then each part with what was given and why it is right or wrong."""
     origin = {each.name: each for each in provenance}
-    right = sum(part.correct for part in score.parts)
-    solved = {True: "solved", False: "not solved", None: ""}[score.solved]
-    lines = [f"{score.scorer}: {right} of {count(len(score.parts), 'question')} right{', ' + solved if solved else ''}"]
+    lines = [headline(score)]
     for part in score.parts:
         mark = click.style("✓", fg="green") if part.correct else click.style("✗", fg="red")
         first, *rest = wrapped(part.name, width - 5, most=3)
@@ -71,19 +72,60 @@ def score_lines(score: Score, provenance: Sequence[Provenance], *, width: int = 
     return lines
 
 
+def _beside(name: str, text: str, width: int) -> list[str]:
+    """`text` as a whole beside its `name`."""
+    first, *rest = wrapped(text, max(width - 9, 20), most=100)
+    return [f"{name:<9}{first}", *(f"{'':<9}{line}" for line in rest)]
+
+
+def headline(score: Score) -> str:
+    """A score on one line."""
+    right = sum(part.correct for part in score.parts)
+    solved = {True: ", solved", False: ", not solved", None: ""}[score.solved]
+    return f"{score.scorer}: {right} of {count(len(score.parts), 'question')} right{solved}"
+
+
+class AnyScore(Score):
+    """A score of any scorer, with what it tells beyond the common."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def read_scores(record: Path) -> list[AnyScore]:
+    """The scores in a record, by their scorers' names. InputError where one can't be read."""
+    found = []
+    for file in sorted((record / "scores").glob("*.json")):
+        try:
+            found.append(AnyScore.model_validate_json(file.read_bytes()))
+        except ValidationError as error:
+            raise refused(error, file=file, remedy=f"score it anew: agentctl score {record}") from None
+    return found
+
+
+def spent_text(amount: Decimal, usage: Usage) -> str:
+    """Dollars that `usage` cost, marked where no provider reported a part of its tokens."""
+    return f"about {dollars(amount)}" if usage.estimated and amount else dollars(amount)
+
+
+def tokens_text(usage: Usage) -> str:
+    """Its tokens, marked likewise."""
+    return f"{'about ' if usage.estimated else ''}{usage.total_tokens:,} tokens"
+
+
 def _cost(result: AttemptResult) -> str:
     books = result.spend.books
     if not books.complete:
         return "unknown: the recording holds no usage"
     uncertain = f" + {dollars(books.uncertain)} uncertain" if books.uncertain else ""
     of_cap = f" of {dollars(result.spend.cap)}"
+    spent = spent_text(books.spent, books.usage)
     match result.kind:
         case "live":
-            return f"{dollars(books.spent)}{uncertain}{of_cap}{', partly estimated' if books.usage.estimated else ''}"
+            return f"{spent}{uncertain}{of_cap}"
         case "replay":
-            return f"{dollars(books.spent)}{of_cap} when recorded, nothing now"
+            return f"{spent}{of_cap} when recorded, nothing now"
         case _:
-            return f"{dollars(books.spent)}{of_cap}"
+            return f"{spent}{of_cap}"
 
 
 def _tokens(result: AttemptResult) -> str:
@@ -94,7 +136,7 @@ def _tokens(result: AttemptResult) -> str:
         for role, each in books.by_role.items()
         if role != "main" and each.cost.total
     )
-    return f", {count(calls, 'call')}, {books.usage.total_tokens:,} tokens{helpers}" if calls else ""
+    return f", {count(calls, 'call')}, {tokens_text(books.usage)}{helpers}" if calls else ""
 
 
 def _report(record: Path, result: AttemptResult) -> JsonValue:

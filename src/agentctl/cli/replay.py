@@ -10,6 +10,8 @@ from pathlib import Path
 
 import click
 
+from agentctl.agents.manifest import read_manifest
+from agentctl.agents.protocols import PROTOCOLS
 from agentctl.base.errors import AgentctlError
 from agentctl.benchmarks.replay import play_again
 from agentctl.benchmarks.trust import Trust
@@ -40,8 +42,12 @@ def command(
     each answer that was produced by the run is produced again.
     """
     width, colour = terminal()
-    live = Live(sys.stderr, header=f"{record} · played again", width=width, colour=colour)
-    with cancelled_by_signals() as cancel:
+    protocol = PROTOCOLS[read_manifest(record).spec.scaffold.protocol]
+    header, moving = f"{record} · played again", sys.stderr.isatty()
+    with (
+        cancelled_by_signals() as cancel,
+        Live(sys.stderr, header=header, width=width, colour=colour, protocol=protocol, moving=moving) as live,
+    ):
         played = play_again(
             record,
             into or _beside(record),

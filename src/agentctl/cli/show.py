@@ -19,17 +19,20 @@ from agentctl.agents.events import (
     NetworkRefused,
     Note,
     Ran,
+    Replied,
     Summarised,
     WentOn,
 )
-from agentctl.agents.manifest import read_result
+from agentctl.agents.manifest import AttemptResult, deliverable_change, read_result
 from agentctl.agents.reading import RecordReader
+from agentctl.agents.usage import Usage
 from agentctl.base.errors import AgentctlError
 from agentctl.base.messages import Call, ImageRef, Message, Opaque, Result, Text
 from agentctl.base.text import cut
 from agentctl.benchmarks.keeping import DELIVERABLE, MANIFEST
 
 from .live import terminal
+from .outcome import headline, read_scores, spent_text, tokens_text
 from .words import count, dollars, folded, harmless, seconds
 
 
@@ -52,6 +55,8 @@ def command(record: Path, request: int | None, full: bool, json_out: bool) -> No
                 event.model_dump(mode="json", exclude_defaults=True) | {"t": event.t} for event in reader.events
             ],
             "result": result.model_dump(mode="json") if result else None,
+            "scores": [score.model_dump(mode="json") for score in read_scores(record)],
+            "deliverable_change": deliverable_change(record, result) if result else None,
         }
         click.echo(json.dumps(document, ensure_ascii=False, indent=1))
         return
@@ -103,10 +108,22 @@ def _lines(reader: RecordReader, *, limit: int) -> list[str]:
         lines.append("not ended: the process was killed, or is still at work")
     else:
         lines.append(f"ended {ended.end}{': ' + ended.detail if ended.detail else ''}")
-    lines.append(f"spent {dollars(books.spent)}, uncertain {dollars(books.uncertain)}, {len(reader.requests)} requests")
+    usage = sum((event.came.usage for event in reader.events if isinstance(event, Replied)), Usage())
+    lines.append(
+        f"spent {spent_text(books.spent, usage)}, uncertain {dollars(books.uncertain)}, "
+        f"{count(len(reader.requests), 'request')}, {tokens_text(usage)}"
+    )
+    return [*lines, *_scored(reader.folder, result), *_kept(reader.folder)]
+
+
+def _scored(record: Path, result: AttemptResult | None) -> list[str]:
+    """What the scorers said of it, and whether that is still what it holds."""
     if result is None:
-        lines.append("no result")
-    return [*lines, *_kept(reader.folder)]
+        return ["no result"]
+    change = deliverable_change(record, result)
+    scores = read_scores(record)
+    told = [headline(score) for score in scores] or ["not scored" + ("" if result.infrastructure else " yet")]
+    return [*told, *([f"changed since: {change}"] if change else [])]
 
 
 def _kept(record: Path) -> list[str]:

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from agentctl.agents.ends import End
 from agentctl.agents.manifest import read_manifest
+from agentctl.agents.protocols import PROTOCOLS
 from agentctl.agents.spec import AttemptSpec
 from agentctl.base.errors import AgentctlError, InputError
 from agentctl.base.paths import resolve
@@ -50,7 +51,10 @@ _SECTIONS = {"main": "model", "fast": "fast", "vision": "vision"}  # of the sett
 @setting_options()
 @click.option("--record", type=click.Path(path_type=Path), help="Folder to make. [runs/TASK-LEVEL-TIME-RANDOM]")
 @click.option(
-    "--resume", type=click.Path(path_type=Path), metavar="RECORD", help="Go on where a killed attempt stopped."
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RECORD",
+    help="Go on where a killed attempt stopped. What it ran is run again first; the model is asked only after that.",
 )
 @click.option(
     "--trust-code", type=click.Path(path_type=Path), multiple=True, help="With --resume: a file of tools it may run."
@@ -101,9 +105,12 @@ def _run(spec: AttemptSpec, *, require_correct: bool, json_out: bool) -> None:
         + "".join(f" · {role}: {name}" for role, name in spec.other_names().items())
         + f" · cap {dollars(spec.limits.cost_usd)} · {spec.sandbox.kind}, network {spec.sandbox.network}"
     )
-    live = Live(sys.stderr, header=header, width=width, colour=colour)
-    with cancelled_by_signals() as cancel:
-        person = AtTerminal() if "human" in (model, *spec.other_names().values()) else None
+    person = AtTerminal() if "human" in (model, *spec.other_names().values()) else None
+    protocol, moving = PROTOCOLS[spec.scaffold.protocol], sys.stderr.isatty() and person is None
+    with (
+        cancelled_by_signals() as cancel,
+        Live(sys.stderr, header=header, width=width, colour=colour, protocol=protocol, moving=moving) as live,
+    ):
         outcome = run(spec, cancel=cancel, listener=live, person=person, environment=os.environ)
     click.echo(as_json(outcome) if json_out else as_text(outcome, width=width))
     result = outcome.result
@@ -119,8 +126,6 @@ def _run(spec: AttemptSpec, *, require_correct: bool, json_out: bool) -> None:
 
 def _what_to_do(spec: AttemptSpec, outcome: Outcome) -> str:
     """After an end that was not the agent's doing. Replies that ran out would run out again."""
-    if outcome.result.end is End.PROVIDER and outcome.result.kind == "script":
-        return f"add replies to {spec.model.name.removeprefix('script:')}: it ends there"
     if outcome.result.end is End.PROVIDER and outcome.result.kind == "replay":
         recording = resolve(spec.model.name.removeprefix("replay:"))
         return f"the run went another way than recorded: agentctl replay {recording}"
