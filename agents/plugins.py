@@ -42,8 +42,9 @@ def code_at(name: str, folder: Path, *, field: str) -> Code:
     file = folder / name.rpartition(":")[0]
     try:
         return Code(source=str(file.resolve()), digest=digest(file.read_bytes()))
-    except OSError as error:
-        raise InputError(f"can't be read: {error.strerror}", file=file, field=field) from None
+    except (OSError, ValueError) as error:  # ValueError: what no path can be
+        problem = (isinstance(error, OSError) and error.strerror) or error
+        raise InputError(f"can't be read: {problem}", file=file, field=field) from None
 
 
 def code_named(file: Path) -> Code:
@@ -60,6 +61,8 @@ def names_code(name: str) -> bool:
 def object_at(code: Code, name: str) -> Any:
     """The object `name` of the file `code`, which is run. InputError where the file is another by now, or fails."""
     file = Path(code.source)
+    if not code.is_file:
+        raise InputError("not a Python file", file=file)
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -102,6 +105,11 @@ def packaged(group: Group) -> dict[str, EntryPoint]:
             )
         found[entry.name] = entry
     return found
+
+
+def brought(group: Group) -> list[tuple[str, str]]:
+    """Name and package of all that installed packages bring of a group, sorted. Nothing is imported, nor refused."""
+    return sorted((entry.name, _package(entry)) for entry in entry_points(group=f"agentctl.{group}"))
 
 
 def packaged_object(entry: EntryPoint) -> Any:

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from agentctl.base.errors import InputError, refused
 from agentctl.base.jsonio import canonical, digest
-from agentctl.base.paths import means_file
+from agentctl.base.paths import is_file, means_file
 from agentctl.base.values import Frozen, Usd
 from agentctl.prompts.compose import read_part
 from agentctl.prompts.hints import HINT_FILES, Hint, all_hints, load_hint
@@ -28,10 +28,10 @@ _PARTS = {"system": "system/{}.md", "role": "roles/{}.md", "task": "tasks/{}.md"
 ContextName: TypeAlias = Literal["clock", "open-files"]
 CheckName: TypeAlias = Literal["report", "keys", "giving-up"]
 FaultName: TypeAlias = Literal["overshoot", "delete-report", "report-in-capsule", "unparsable-ends"]
+_WRITTEN = "{name: ..., text: ...}"  # a text that stands in the scaffold's file itself
 ATTEMPTS = 3  # at one reply: with the fault `unparsable-ends` the run is over then
 R = TypeVar("R", Part, Hint)
 HelperRole: TypeAlias = Literal["fast", "vision"]
-
 
 
 class RoleParameters(Frozen):
@@ -95,12 +95,13 @@ class Scaffold(Frozen):
 def load_scaffold(name: str) -> Scaffold:
     """The scaffold shipped as `name`, or the one in the YAML file of that path. InputError names file and field.
 
-    What a file names (system text, role, hints) is looked for beside it first, then among what is shipped.
+    What a file names (system text, role, hints) is looked for beside it first, then among what is shipped. It may name
+    no file outside its folder: a scaffold may be anybody's, and its texts are sent.
     """
     shipped = files(__package__).joinpath("scaffolds")
     path = Path(name)
     if path.suffix in SCAFFOLD_FILES:
-        if not path.is_file():
+        if not is_file(path):
             raise InputError("no such scaffold file", file=name)
         return _loaded(_text(path), name, path.parent)
     if name not in shipped_scaffolds():
@@ -116,7 +117,12 @@ def load_scaffold(name: str) -> Scaffold:
 
 def load_part(field: str, name: str) -> Part:
     """The text for the field `system` or `role`: a file of that path, or a shipped one. InputError where it is none."""
-    return _part(name, _PARTS[field], Path())
+
+    def load() -> Part:
+        own = Path(name)
+        return _part(name, _PARTS[field], own if own.is_file() else None)
+
+    return _named(None, f"--set {field}", load)
 
 
 def shipped_scaffolds() -> list[str]:
@@ -128,13 +134,13 @@ def shipped_scaffolds() -> list[str]:
 def _loaded(text: str, name: str, folder: Path | None) -> Scaffold:
     try:
         data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that there is not
         raise InputError(f"not YAML: {' '.join(str(error).split())}", file=name) from None
     if not isinstance(data, dict):
         raise InputError("a scaffold is a table of fields", file=name, remedy="see docs/scaffolds.md")
     for field, shipped in _PARTS.items():
         if isinstance(data.get(field), str):
-            data[field] = _named(name, field, partial(_part, data[field], shipped, folder))
+            data[field] = _named(name, field, partial(_own_part, data[field], shipped, folder))
     if isinstance(data.get("hints"), list):
         data["hints"] = [
             _named(name, f"hints.{n}", partial(_hint, each, folder)) if isinstance(each, str) else each
@@ -158,27 +164,47 @@ def code_of_tools(tools: Iterable[str], folder: Path) -> dict[str, Code]:
     return found
 
 
-def _part(name: str, shipped: str, folder: Path | None) -> Part:
-    """The text named `name`: a file beside the scaffold's own, else a shipped one."""
-    if folder is not None and (own := folder / name).is_file():
+def _own_part(name: str, shipped: str, folder: Path | None) -> Part:
+    """The text that a scaffold's file in `folder` names."""
+    return _part(name, shipped, _beside(name, folder))
+
+
+def _part(name: str, shipped: str, own: Path | None) -> Part:
+    """The text named `name`: of the file `own`, else a shipped one."""
+    if own is not None:
         return Part(name=name, text=_text(own).rstrip("\n"))
     return Part(name=name, text=read_part(shipped.format(name.removesuffix(".md").rpartition("/")[2])))
 
 
-def _named(file: str, field: str, load: Callable[[], R]) -> R:
+def _beside(name: str, folder: Path | None) -> Path | None:
+    """The file `name` of a scaffold's folder, if there is one. InputError where it lies elsewhere, also by a link."""
+    if folder is None or not (own := folder / name).is_file():
+        return None
+    if not own.resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"{name} lies outside the scaffold's folder", remedy="copy it to beside the scaffold's file")
+    return own
+
+
+def _named(file: str | None, field: str, load: Callable[[], R]) -> R:
     """What `load` gives; where it fails, the error names the scaffold's file and field."""
     try:
         return load()
     except InputError as error:
         inner = f"{error.file}: " if error.file else ""
         raise InputError(f"{inner}{error.problem}", file=file, field=field, remedy=error.remedy) from None
+    except (OSError, ValueError):  # what no path can be: too long, or with a zero byte
+        written = "{id: ..., kind: ..., what: ..., text: ...}" if field.startswith("hints") else _WRITTEN
+        raise InputError(
+            "is no name of a text", file=file, field=field, remedy=f"write it as {written} in a scaffold's file"
+        ) from None
 
 
 def _hint(name: str, folder: Path | None) -> Hint:
-    if folder is not None and (own := folder / name).is_file():
+    if own := _beside(name, folder):
         return load_hint(str(own))
-    ours = means_file(name, HINT_FILES) or name in {hint.id for hint in all_hints()}
-    entry = None if ours else packaged("hints").get(name)
+    if folder is not None and means_file(name, HINT_FILES):
+        raise InputError(f"no such hint file: {name}", remedy="it is looked for beside the scaffold's file")
+    entry = None if name in {hint.id for hint in all_hints()} else packaged("hints").get(name)
     return load_hint(str(packaged_path(entry)) if entry else name)
 
 

@@ -16,7 +16,7 @@ from agentctl.tools.shell import Job, Shell
 from agentctl.tools.tool import Arguments, Tool, spec_of
 from agentctl.tools.vision import QueryImages
 
-from .plugins import names_code, object_at, packaged, packaged_object
+from .plugins import Code, code_of, names_code, object_at, packaged, packaged_object
 
 if TYPE_CHECKING:
     from .scaffold import Scaffold
@@ -94,8 +94,20 @@ def _made(id: str, kit: Kit) -> Tool[Any]:
     if code is None:
         known = ", ".join([*MAKERS, *packaged("tools")])
         raise _wrong(kit.scaffold, f"no tool is named {id!r}", f"one of: {known}; or FILE.py:NAME")
-    make = object_at(code, id.rpartition(":")[2]) if names_code(id) else packaged_object(packaged("tools")[id])
+    make = object_at(code, id.rpartition(":")[2]) if names_code(id) else _packaged(id, code, kit.scaffold)
     return checked_tool(make, code.source)
+
+
+def _packaged(id: str, code: Code, scaffold: Scaffold) -> Any:
+    """What the package that `code` names brings as `id`. InputError where it is not there, or in another version."""
+    entry = packaged("tools").get(id)
+    if entry is None:
+        told = f"{id!r} is a tool of {code.source}, which is not installed"
+        raise _wrong(scaffold, told, f"pip install {code.source}")
+    if (now := code_of(entry)) != code:
+        told = f"{id!r} was a tool of {code.source} {code.digest}, and now is one of {now.source} {now.digest}"
+        raise _wrong(scaffold, told, f"pip install {code.source}=={code.digest}")
+    return packaged_object(entry)
 
 
 def checked_tool(make: Any, source: str) -> Tool[Any]:

@@ -94,6 +94,7 @@ class Attempt:
         try:
             loop = self._begun(record, state)
         except BaseException as error:
+            self._close_tools(record)
             record.discard()
             if isinstance(error, RecordFull):
                 raise SetupError("the disk is full", file=record.folder, remedy="make room") from None

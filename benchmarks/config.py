@@ -68,6 +68,14 @@ class Config:
     def origin(self, key: Key) -> Origin:
         return self.origins.get(key, DEFAULT)
 
+    def of_project(self, key: Key) -> bool:
+        """Whether it is said by the project's file, which comes with whatever is cloned."""
+        return self.project is not None and self.origin(key).told is self.project
+
+    def said(self, *keys: Key) -> bool:
+        """Whether any of `keys` was given for this command alone, by a flag."""
+        return any(self.origin(key).place == "flag" for key in keys)
+
     def rows(self) -> Iterator[tuple[str, Any, Origin]]:
         """All settings with their values and origins; of a table each entry, of a helper's model what is said of it."""
         for key in fields():
@@ -133,10 +141,11 @@ def read_config(given: Given | None = None, *, environment: Mapping[str, str], f
 
 
 def _refuse_reach(settings: Settings, origins: Mapping[Key, Origin], project: SettingsFile | None) -> None:
-    """A project's file comes with whatever is cloned: only its reader can say that keys may leave, or do without a
-    sandbox."""
+    """A project's file comes with whatever is cloned: only its reader can say that keys may leave, also to code that
+    is a model, or do without a sandbox."""
     reaches: dict[Key, bool] = {("sandbox", "kind"): settings.sandbox.kind == "local"}
     for section in ("model", *get_args(HelperRole)):
+        reaches[section, "name"] = settings.value((section, "name")).startswith("python:")
         base: str | None = settings.value((section, "api_base"))
         reaches[section, "api_base"] = base is not None and urlsplit(base).hostname not in THIS_MACHINE
     for key, reached in reaches.items():

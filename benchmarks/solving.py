@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 from agentctl.agents.coherence import check_coherent
 from agentctl.agents.manifest import read_manifest
 from agentctl.agents.models.protocol import ModelSpec
+from agentctl.agents.plugins import names_code
 from agentctl.agents.record import Listener
 from agentctl.agents.scaffold import Scaffold, load_scaffold
 from agentctl.agents.spec import AttemptSpec, Keep, Limits, Prices
-from agentctl.agents.switching import switch
+from agentctl.agents.switching import TEXTS, switch
 from agentctl.base.cancel import Cancel
 from agentctl.base.errors import InputError
-from agentctl.base.paths import resolve
+from agentctl.base.paths import is_file, resolve
 from agentctl.base.values import Frozen
+from agentctl.prompts.hints import HINT_FILES
 from agentctl.tools.sandbox.protocol import SandboxSpec
 
 from .config import Config, Given, read_config
@@ -27,6 +30,7 @@ from .corebench.leaks import refuse_leaks, texts_of
 from .corebench.locate import Located, locate, recorded_levels
 from .helpers import helper_models
 from .runner import Outcome, run
+from .settings import Key
 
 
 def solve(
@@ -107,7 +111,14 @@ def attempt_spec(
     """
     settings = config.settings
     data = settings.data
-    located = locate(task, level, dataset=data.dataset, capsules=data.capsules, environment=environment)
+    located = locate(
+        task,
+        level,
+        dataset=data.dataset,
+        capsules=data.capsules,
+        environment=environment,
+        or_shipped=not config.said(("data", "dataset"), ("data", "capsules")),
+    )
     scaffold = scaffold or chosen_scaffold(config)
     check_coherent(scaffold)
     refuse_leaks(texts_of(scaffold), load_dataset(resolve(located.ref.dataset)))
@@ -134,10 +145,19 @@ def attempt_spec(
 def chosen_scaffold(config: Config) -> Scaffold:
     """The scaffold that `config` names, with the factors switched that it says. InputError says where it said so."""
     settings = config.settings
+    with _told_where(config):
+        scaffold = load_scaffold(settings.scaffold)
+    _refuse_brought_code(config, scaffold)  # before switch(), which loads the tools
+    _refuse_brought_files(config)
+    with _told_where(config):
+        return switch(scaffold, with_=settings.with_, without=settings.without, set_=settings.factors)
+
+
+@contextmanager
+def _told_where(config: Config) -> Iterator[None]:
+    """Errors of a scaffold or a switch say where it was named, unless that was by a flag."""
     try:
-        scaffold = switch(
-            load_scaffold(settings.scaffold), with_=settings.with_, without=settings.without, set_=settings.factors
-        )
+        yield
     except InputError as error:
         option, _, name = (error.field or "").partition(" ")
         key = {"--with": ("with",), "--without": ("without",), "--set": ("factors", name)}.get(option, ("scaffold",))
@@ -146,22 +166,44 @@ def chosen_scaffold(config: Config) -> Scaffold:
         raise InputError(
             error.problem, file=config.origin(key).name or error.file, field=error.field, remedy=error.remedy
         ) from None
-    _refuse_brought_code(config, scaffold)
-    return scaffold
 
 
 def _refuse_brought_code(config: Config, scaffold: Scaffold) -> None:
-    """A project's file comes with whatever is cloned: only its reader can say that code of it may run out here."""
-    brought = [
-        key for key in (("scaffold",), ("with",)) if config.project and config.origin(key).told is config.project
+    """A project's file comes with whatever is cloned: only its reader can say that code of it may run out here.
+
+    `scaffold` is the one that is named, as it was loaded.
+    """
+    named = {
+        ("scaffold",): [code.source for code in scaffold.code.values() if code.is_file],
+        ("with",): [name for name in config.settings.with_ if names_code(name)],
+    }
+    for key, code in named.items():
+        if code and config.of_project(key):
+            raise InputError(
+                f"a project's file may not name code that runs outside the sandbox: {code[0]}",
+                file=config.origin(key).name,
+                field=key[0],
+                remedy=f"say it by a flag: --{key[0]}",
+            )
+
+
+def _refuse_brought_files(config: Config) -> None:
+    """A text or a hint is sent and recorded, so a project's file may name only files of the project as such."""
+    if config.project is None:
+        return
+    named: list[tuple[Key, str]] = [
+        (("with",), name) for name in config.settings.with_ if Path(name).suffix in HINT_FILES
     ]
-    if brought and (code := next((each for each in scaffold.code.values() if each.is_file), None)):
-        raise InputError(
-            f"a project's file may not name code that runs outside the sandbox: {code.source}",
-            file=config.origin(brought[0]).name,
-            field=brought[0][0],
-            remedy=f"say it by a flag: --{brought[0][0]}",
-        )
+    named += [(("factors", text), str(config.settings.factors.get(text, ""))) for text in TEXTS]
+    folder = config.project.path.parent.resolve()
+    for key, name in named:
+        if config.of_project(key) and is_file(Path(name)) and not Path(name).resolve().is_relative_to(folder):
+            raise InputError(
+                f"a project's file may not name a file outside its folder: {name}",
+                file=config.origin(key).name,
+                field=".".join(key),
+                remedy=f"say it by a flag: --{key[0] if key[0] == 'with' else f'set {key[1]}={name}'}",
+            )
 
 
 def _shipped_recording(located: Located, scaffold: Scaffold) -> str:

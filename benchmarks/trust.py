@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from agentctl.agents.models.keys import THIS_MACHINE
-from agentctl.agents.plugins import Code, code_named
+from agentctl.agents.plugins import Code, code_named, names_code
 from agentctl.agents.spec import AttemptSpec
 from agentctl.base.errors import InputError
 
@@ -93,7 +93,7 @@ def with_code(record: Path, spec: AttemptSpec, named: tuple[Path, ...]) -> Attem
     Only its reader can say that code which is not of agentctl or of an installed package may run with their rights.
     """
     given = [code_named(path) for path in named]
-    wanted = {name: code for name, code in spec.scaffold.code.items() if code.is_file}
+    wanted = {name: code for name, code in spec.scaffold.code.items() if names_code(name) or code.is_file}
     trusted: dict[str, Code] = dict(spec.scaffold.code)
     for name, code in wanted.items():
         found = next((each for each in given if each.digest == code.digest), None)

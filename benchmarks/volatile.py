@@ -163,7 +163,7 @@ VOLATILE = (
     ),
     Volatile("bar of tqdm", rf"\[{_BAR}<(?:{_BAR}|\?), +(?:[\d.]+|\?)(?:\w+/s|s/\w+)[^\]\n]*\]", "[<bar>]"),
     Volatile("bar of Keras", r"\b\d+s \d+(?:us|ms|s)/(?:step|epoch)\b", "<bar>"),
-    Volatile("where pip looks, by the host's settings too", r"^Looking in (links|indexes): .*\n?", ""),
+    Volatile("where pip looks", r"^Looking in (links|indexes): .*\n?", ""),
     Volatile("bar of pip", r"(?<=[kM]B) [\d.]+ [kMG]?B/s(?: eta [\d:-]+)?", " <rate>"),
     Volatile("rate of dd", r"(?<=copied, )[\d.e-]+ s, [\d.]+ [kMG]?B/s", "<rate>"),
     Volatile("rate of wget", r"\([\d.]+ [KMG]?B/s\)(?= - )", "(<rate>)"),

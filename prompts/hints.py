@@ -109,7 +109,7 @@ def load_hint(name: str) -> Hint:
     path = Path(name)
     try:
         return _parsed(path.read_text(encoding="utf-8-sig"), path.stem, name)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # no UTF-8, or what no path can be
         problem = "no such hint file" if isinstance(error, FileNotFoundError) else f"can't be read: {error}"
         raise InputError(problem, file=name) from None
 
@@ -137,7 +137,7 @@ def _parsed(text: str, id: str, file: str) -> Hint:
         raise InputError("is no hint", file=file, remedy=_FORM)
     try:
         fields: Any = yaml.safe_load(head)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that there is not
         raise InputError(f"not YAML: {' '.join(str(error).split())}", file=file, remedy=_FORM) from None
     if not isinstance(fields, dict):
         raise InputError("its head is no table of fields", file=file, remedy=_FORM)

@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("AGENTCTL_")]:
         del os.environ[name]  # whoever runs the tests may have settings and capsules of their own
+    os.environ["AGENTCTL_SCAFFOLD"] = "plain"  # the models that tests script call natively
     os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = "/nonexistent"
     given = config.getoption("--shared")
     if given is not None and not Path(given).is_dir():

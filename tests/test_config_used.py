@@ -44,12 +44,19 @@ def spec(config: Config, **more: Any) -> AttemptSpec:
 
 def test_without_a_model_the_recording_is_played_as_it_was_recorded(read: Read) -> None:
     config = read(project='[sandbox]\nnetwork = "open"\n[model]\ntemperature = 0.3')
-    recorded = read_manifest(examples() / "recordings" / "plain" / f"{CAPSULE}-hard").spec
+    recorded = read_manifest(examples() / "recordings" / "core-agent" / f"{CAPSULE}-hard").spec
     made = spec(config)
     assert made.model.name.startswith("replay:")
     assert (made.sandbox.network, made.scaffold.digest) == (recorded.sandbox.network, recorded.scaffold.digest)
     asked = spec(read(flags={"sandbox.network": "open"}))
     assert asked.sandbox.network == "open"
+
+
+@pytest.mark.parametrize("project", ['[data]\ndataset = "test"', '[data]\ncapsules = "mine"'])
+def test_a_dataset_of_ones_own_hides_no_shipped_example(read: Read, project: str) -> None:
+    assert spec(read(project=project)).task == spec(read()).task
+    with pytest.raises(InputError, match="--dataset examples"):
+        spec(read(flags={"data.dataset": "test"}))
 
 
 def test_a_live_model_reaches_registries(read: Read) -> None:

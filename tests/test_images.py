@@ -127,6 +127,16 @@ def test_a_jpeg_of_any_size_is_decoded_to_what_is_needed(sight: Sight) -> None:
     assert rise < 300
 
 
+def test_a_jpeg_in_scans_is_held_in_full_size_so_its_size_counts(sight: Sight) -> None:
+    flat = Image.new("L", (8_000, 8_000), 128)
+    flat.save(sight.folder / "scans.jpg", progressive=True)
+    flat.save(sight.folder / "plain.jpg")
+    told = sight.query("scans.jpg")
+    assert told.status is Status.ERROR
+    assert "scans.jpg is too large: 8000x8000" in told.text()
+    assert sight.query("plain.jpg").status is Status.OK
+
+
 @pytest.mark.parametrize("size", [(1, 30_000), (30_000, 1), (1, 1), (2000, 2000), (2001, 3)])
 def test_any_form_comes_out(sight: Sight, size: tuple[int, int]) -> None:
     sight.query(saved(sight.folder, "x.png", Image.new("L", size, 200)))

@@ -307,6 +307,34 @@ def test_a_record_runs_the_code_it_names_only_when_its_reader_names_it_too(folde
     assert "is not the file" in done.stderr
 
 
+def test_a_record_can_not_call_its_code_by_another_name(folder: Path) -> None:
+    solve("--scaffold", "mine.yaml", "--model", "script:script.json", "--record", "r", cwd=folder)
+    manifest = folder / "r" / "manifest.json"
+    code = str((folder / "count.py").resolve())
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace(code, code + "c"), encoding="utf-8")
+    done = agentctl("replay", "r", "--into", "again", cwd=folder)
+    assert done.returncode == 2
+    assert "--trust-code" in done.stderr
+    done = agentctl("replay", "r", "--into", "again", "--trust-code", f"{code}c", cwd=folder)
+    assert done.returncode == 2
+    assert not (folder / "again").exists()
+
+
+@pytest.mark.parametrize("change", [None, "3.0"])
+def test_a_records_package_must_be_there_in_its_version(change: str | None, folder: Path, package: Path) -> None:
+    script = folder / "script.json"
+    solve("--scaffold", "theirs", "--model", f"script:{script}", "--record", "r", cwd=folder, site=package)
+    if change:
+        (info := package / "their_plugin-2.5.dist-info").rename(package / "their_plugin-3.0.dist-info")
+        metadata = package / "their_plugin-3.0.dist-info" / "METADATA"
+        metadata.write_text(metadata.read_text(encoding="utf-8").replace("2.5", "3.0"), encoding="utf-8")
+        assert not info.exists()
+    done = agentctl("replay", "r", "--into", "again", cwd=folder, site=package if change else None)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert ("now is one of their-plugin 3.0" if change else "their-plugin, which is not installed") in line
+
+
 def test_trusted_code_may_lie_elsewhere_by_now(folder: Path, tmp_path: Path) -> None:
     solve("--scaffold", "mine.yaml", "--model", "script:script.json", "--record", "r", cwd=folder)
     moved = (folder / "count.py").rename(tmp_path / "count.py")

@@ -22,6 +22,11 @@ USE = README.parent / "docs/use.md"
 GUIDE = USE.read_text(encoding="utf-8")
 
 
+@pytest.fixture(autouse=True)
+def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENTCTL_SCAFFOLD")
+
+
 def blocks(kind: str, text: str = TEXT) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
 

@@ -115,7 +115,7 @@ def test_links_of_a_given_system_lead_to_no_file_of_the_host(tmp_path: Path) -> 
     (system / "etc/passwd").unlink()
     (system / "etc/passwd").symlink_to(secret)
     (system / "usr/share/link").symlink_to(secret)
-    box = opened("bubblewrap", tmp_path, trust=Trust(rootfs=system))
+    box = opened("bubblewrap", tmp_path, rootfs=system)
     try:
         assert b"secret" not in sh(box, "cat /etc/passwd /usr/share/link").stdout
     finally:
@@ -126,7 +126,7 @@ def test_links_of_a_given_system_lead_to_no_file_of_the_host(tmp_path: Path) -> 
 def test_a_system_that_lacks_what_we_need_is_refused(lacks: str, said: str, tmp_path: Path) -> None:
     system = tiny_system(tmp_path / "system", tuple(name for name in PROGRAMS if name != lacks))
     with pytest.raises(SandboxUnavailable, match=said) as caught:
-        opened("bubblewrap", tmp_path, trust=Trust(rootfs=system))
+        opened("bubblewrap", tmp_path, rootfs=system)
     assert "\n" not in str(caught.value)
 
 
@@ -157,7 +157,7 @@ def test_an_attempt_in_a_given_system_and_its_replay(system: Path, tmp_path: Pat
     """A record may be a stranger's: only who plays it says which folder is shown."""
     with Provider([bash("pwd; cat /usr/share/of-the-system"), report(), FINISH]) as provider:
         attempt = spec(tmp_path / "r", provider.url)
-        attempt = attempt.model_copy(update={"sandbox": SandboxSpec(trust=Trust(rootfs=system))})
+        attempt = attempt.model_copy(update={"sandbox": SandboxSpec(rootfs=system)})
         record = run(attempt, environment=dict(os.environ)).record
     assert "/workspace\\nhere" in str(RecordReader(record).results)
     with pytest.raises(InputError, match="--rootfs"):

@@ -251,3 +251,34 @@ def test_the_hint_of_the_guide_works(say: Say, tmp_path: Path) -> None:
     hint = load_hint(str(tmp_path / "tables-first.md"))
     assert hint.applies_to(["results/a.csv"])
     assert say("show", "plain", "--with", "tables-first.md").status == 0
+
+
+def test_new_finds_tools_of_ones_own_from_where_it_stands(say: Say, tmp_path: Path) -> None:
+    for folder in ("sub", "other"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "sub/t.py").write_text("x = 1\n")
+    (tmp_path / "sub/own.yaml").write_text("name: own\nsystem: plain\ntools: [bash, 't.py:T', finish]\n")
+    own = load_scaffold(str(tmp_path / "sub/own.yaml"))
+    for into, tool in (
+        ("x.yaml", "sub/t.py:T"),
+        ("other/x.yaml", f"{(tmp_path / 'sub/t.py').resolve()}:T"),
+        ("sub/x.yaml", "t.py:T"),
+    ):
+        assert say("new", "x", "--from", "sub/own.yaml", "--into", into).status == 0
+        made = load_scaffold(str(tmp_path / into))
+        assert made.tools == ("bash", tool, "finish")
+        assert made.code[tool] == own.code["t.py:T"]
+
+
+def test_list_names_scaffolds_of_packages_unread(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("boom", "boom2"):  # which both bring a name, and can't be imported
+        (tmp_path / f"{package}-1.dist-info").mkdir()
+        (tmp_path / f"{package}-1.dist-info/METADATA").write_text(f"Name: {package}\nVersion: 1\n")
+        (tmp_path / f"{package}-1.dist-info/entry_points.txt").write_text("[agentctl.scaffolds]\nloud = boom:PATH\n")
+    (tmp_path / "boom.py").write_text("raise RuntimeError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    told = say("list")
+    assert told.status == 0, told.err
+    assert re.findall(r"^loud +Of the package (\w+)\.$", told.out, re.MULTILINE) == ["boom", "boom2"]
+    listed = json.loads(say("list", "--json").out)
+    assert listed[-2:] == [{"name": "loud", "package": "boom"}, {"name": "loud", "package": "boom2"}]

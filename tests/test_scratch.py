@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from agentctl.base.errors import SetupError
 from agentctl.base.jsonio import written_for
+from agentctl.benchmarks import trial
 from agentctl.benchmarks.scratch import work_folder
 from agentctl.benchmarks.solving import new_record
 from agentctl.benchmarks.sweep import Found, sweep
@@ -112,7 +113,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch, look: Callable[[Workspace], None]) -
         look(workspace)
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), "/usr/x")
 
-    monkeypatch.setattr(command_module, "open_sandbox", open_it)
+    monkeypatch.setattr(trial, "open_sandbox", open_it)
     done = CliRunner().invoke(command_module.command, ["--json"])
     assert done.exit_code == 1
     assert isinstance(done.exception, SystemExit)

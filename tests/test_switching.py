@@ -241,3 +241,35 @@ def test_hints_are_shipped_in_the_order_of_prompts() -> None:
     for name in shipped_scaffolds():
         ids = [hint.id for hint in load_scaffold(name).hints]
         assert ids == [id for id in shipped_hints() if id in ids]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (f"role: {'You are careful. ' * 20}", "own.yaml: role: is no name of a text (write it as {name: "),
+        ('system: "a\\0b"', "own.yaml: system: is no name of a text (write it as {name: "),
+        (f"hints: [{'look ' * 80}]", "own.yaml: hints.0: is no name of a text (write it as {id: "),
+        ('hints: ["a\\0.md"]', "own.yaml: hints.0: no such hint file"),
+        ('tools: ["a\\0.py:T", finish]', "tools: can't be read: embedded null byte"),
+        ("description: 2024-13-45", "own.yaml: not YAML: month must be in 1..12"),
+        (f"description: {'[' * 5000}", "own.yaml: not YAML: "),
+    ],
+)
+def test_what_can_be_no_name_is_told_in_one_line(line: str, told: str, tmp_path: Path) -> None:
+    fields = {"name": "name: own", "system": "system: plain", "tools": "tools: [finish]"}
+    fields[line.partition(":")[0]] = line
+    (tmp_path / "own.yaml").write_text("\n".join(fields.values()))
+    with pytest.raises(InputError) as refused:
+        load_scaffold(str(tmp_path / "own.yaml"))
+    assert told in str(refused.value)
+
+
+def test_a_text_in_place_of_a_name_is_told_of_a_switch_too(tmp_path: Path) -> None:
+    for name in ("You are careful. " * 20, "a\0b"):
+        with pytest.raises(InputError, match="--set role: is no name of a text"):
+            switch(load_scaffold("plain"), set_={"role": name})
+    with pytest.raises(InputError, match="no such scaffold file"):
+        load_scaffold(f"{'x' * 300}.yaml")
+    (tmp_path / "own.md").write_text("---\nwhat: 2024-13-45\n---\nA text.\n")
+    with pytest.raises(InputError, match=r"own\.md: not YAML"):
+        switch(load_scaffold("plain"), with_=[str(tmp_path / "own.md")])

@@ -36,7 +36,7 @@ FRUITLESS = 2  # summaries in a row that gained nothing, after which no more are
 
 _ASK = "history/condense.md"
 _PER_TOKEN, _PER_WORD = 4, 6  # characters of English, about
-_OWN_FAULTS = (Fault.CONTEXT, Fault.REFUSED, Fault.EXHAUSTED, Fault.OVER)  # of this one request, not of the way to the model
+_OWN_FAULTS = (Fault.CONTEXT, Fault.REFUSED, Fault.EXHAUSTED, Fault.OVER)  # of this request, not of the way there
 
 
 class CondensedHistory:

@@ -24,6 +24,14 @@ def means_file(text: str, endings: Collection[str]) -> bool:
     return Path(text).suffix in endings or "/" in text
 
 
+def is_file(path: Path) -> bool:
+    """Whether `path` is a file: what can't be a path, as one too long, is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def portable(path: Path) -> str:
     """`path` as a name that `resolve` turns back: by its place in the package where it is in there, else absolute."""
     whole = path.absolute()

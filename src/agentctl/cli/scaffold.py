@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from agentctl.agents.plugins import packaged
+from agentctl.agents.plugins import brought
 from agentctl.agents.scaffold import SCAFFOLD_FILES, Scaffold, load_scaffold, shipped_scaffolds
 from agentctl.agents.switching import switch
 from agentctl.agents.task import TaskRef
@@ -84,17 +84,21 @@ def command() -> None:
 @command.command("list", context_settings=_HELP)
 @_JSON
 def list_(json_out: bool) -> None:
-    """List the scaffolds that are here: shipped ones, and those of installed packages."""
-    found = [load_scaffold(name) for name in (*shipped_scaffolds(), *packaged("scaffolds"))]
+    """List the scaffolds that are here: shipped ones, and those of installed packages, which are named unread."""
+    shipped = [load_scaffold(name) for name in shipped_scaffolds()]
+    others = [each for each in brought("scaffolds") if each[0] not in shipped_scaffolds()]
     if json_out:
-        _print_json([{"name": each.name, "description": each.description, "digest": each.digest} for each in found])
+        own = [{"name": each.name, "description": each.description, "digest": each.digest} for each in shipped]
+        _print_json([*own, *({"name": name, "package": package} for name, package in others)])
         return
     width = terminal(sys.stdout)[0]
-    for each in found:
-        lines = wrapped(each.description, width - 19)
+    rows = [(each.name, each.description) for each in shipped]
+    for name, told in (*rows, *((name, f"Of the package {package}.") for name, package in others)):
+        lines = wrapped(told, width - 19)
         click.echo(
             "\n".join(
-                padded(each.name if n == 0 else "", 18) + " " + harmless(line) for n, line in enumerate(lines or [""])
+                padded(harmless(name) if n == 0 else "", 18) + " " + harmless(line)
+                for n, line in enumerate(lines or [""])
             )
         )
 
@@ -213,7 +217,7 @@ def new(name: str, source: str, into: Path | None) -> None:
     file = into or Path(f"{name}.yaml")
     if file.suffix not in SCAFFOLD_FILES:
         raise InputError("a scaffold's file ends in .yaml", file=file)
-    text = as_file(load_scaffold(source), name=name)
+    text = as_file(load_scaffold(source), name=name, folder=file.parent)
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(text)
@@ -263,7 +267,12 @@ def _prompt(scaffold: Scaffold, task: str, dataset: str | None, level: str) -> t
         given.put(("data", "dataset"), dataset, "--dataset")
     settings = read_config(given, environment=os.environ).settings
     located = locate(
-        task, level, dataset=settings.data.dataset, capsules=settings.data.capsules, environment=os.environ
+        task,
+        level,
+        dataset=settings.data.dataset,
+        capsules=settings.data.capsules,
+        environment=os.environ,
+        or_shipped=dataset is None,
     )
     return located.ref, preview(scaffold, located.ref, place_here(settings.sandbox.network))
 

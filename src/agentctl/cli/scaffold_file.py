@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from agentctl.agents.plugins import names_code
 from agentctl.agents.scaffold import Scaffold
 
 _COMMENTS = {
@@ -29,10 +31,19 @@ _COMMENTS = {
 _FOUND_ANEW = {"code", "changes"}  # on loading
 
 
-def as_file(scaffold: Scaffold, *, name: str) -> str:
-    """The text of a YAML file that loads as `scaffold` under another name."""
+def as_file(scaffold: Scaffold, *, name: str, folder: Path) -> str:
+    """The text of a YAML file that loads as `scaffold` under another name where it lies in `folder`."""
     tree = scaffold.model_dump(mode="json", exclude=_FOUND_ANEW, exclude_none=True) | {"name": name}
+    tree["tools"] = [_tool(tool, scaffold, folder.resolve()) for tool in scaffold.tools]
     return "".join(_sections(tree, name=name, source=scaffold.label))
+
+
+def _tool(tool: str, scaffold: Scaffold, folder: Path) -> str:
+    """How a file in `folder` names a tool of `scaffold`: one's own by its path from there, or whole."""
+    if not names_code(tool):
+        return tool
+    file = Path(scaffold.code[tool].source)
+    return f"{file.relative_to(folder) if file.is_relative_to(folder) else file}:{tool.rpartition(':')[2]}"
 
 
 def _sections(tree: Mapping[str, Any], **told: str) -> Iterator[str]:
