@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
@@ -75,6 +76,12 @@ def _pdf(sandbox: Sandbox, path: str) -> str:
     return text
 
 
+_NO_DOCUMENT = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, NotImplementedError),
+    *(ElementTree.ParseError, ValueError, OverflowError),
+)  # what reading a file that claims to be one comes to
+
+
 def _docx(sandbox: Sandbox, path: str) -> str:
     """The paragraphs of a Word document, those in tables too."""
     try:
@@ -84,7 +91,7 @@ def _docx(sandbox: Sandbox, path: str) -> str:
         if len(data) > _LARGEST:
             raise Unreadable(f"The text of {shown(path)} has more than {size_text(_LARGEST)}.")
         tree = ElementTree.fromstring(data)
-    except (zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError, ElementTree.ParseError) as error:
+    except _NO_DOCUMENT as error:
         raise Unreadable(f"{shown(path)} is no Word document that can be read: {error}") from error
     marks = {f"{_WORD}p": "\n", f"{_WORD}br": "\n", f"{_WORD}tab": "\t"}
     pieces = (node.text or "" if node.tag == f"{_WORD}t" else marks.get(node.tag, "") for node in tree.iter())

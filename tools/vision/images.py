@@ -33,6 +33,7 @@ _BYTES_OF_FORMAT = {"WEBP": 16, "AVIF": 16, "JPEG2000": 24}  # whose libraries k
 _WIDE = ("I", "F")  # how the names of modes begin whose values are more than a byte
 _BAND = 4_000_000  # pixels that are converted at a time: a large picture is not in memory twice
 _ORIENTATION = 0x0112  # in EXIF
+_SCAN = b"\xff\xda"  # how a scan of a JPEG begins
 _TURNED = (5, 6, 7, 8)  # orientations that make height of width
 _QUALITIES = (92, 80, 60, 40)  # of JPEG
 
@@ -55,8 +56,10 @@ def read_picture(data: bytes, path: str, *, most_bytes: int = MOST_BYTES) -> Pic
     try:
         frames = int(getattr(source, "n_frames", 1))
         factor = max(1, max(whole) // LONGEST_SIDE)
-        source.draft(None, (max(1, whole[0] // factor), max(1, whole[1] // factor)))  # a JPEG can be decoded smaller
-        _check_size(source, whole, path)
+        in_scans = _in_scans(source, data)
+        if not in_scans:
+            source.draft(None, (max(1, whole[0] // factor), max(1, whole[1] // factor)))  # a JPEG is decoded smaller
+        _check_size(source, whole, path, kept=2 * len(source.getbands()) if in_scans else 0)
         source.load()
         notes = [f"the first of its {frames} frames"] if frames > 1 else []
         orientation = _orientation(source)
@@ -93,14 +96,23 @@ def _opened(data: bytes, path: str) -> ImageFile:
     raise NotUsable(what_it_is(data, path))
 
 
+def _in_scans(source: ImageFile, data: bytes) -> bool:
+    """Whether a JPEG comes in several scans: then all of it is kept in full size, however small it is decoded."""
+    scans = data.count(_SCAN) - source.info.get("exif", b"").count(_SCAN)  # a thumbnail in there is a JPEG too
+    return source.format in ("JPEG", "MPO") and scans > 1
+
+
 def _broken(path: str, kind: str | None, error: Exception) -> NotUsable:
     words = " ".join(str(error).split())[:120] or type(error).__name__
     return NotUsable(f"{shown(path)} is a broken {kind} image, perhaps cut off: {words}")
 
 
-def _check_size(source: ImageFile, whole: tuple[int, int], path: str) -> None:
-    """Refuse what would fill the memory. `source` has the size to be decoded to, `whole` is that of the picture."""
-    each = _BYTES_OF_FORMAT.get(source.format or "", _BYTES_A_PIXEL.get(source.mode, 4))
+def _check_size(source: ImageFile, whole: tuple[int, int], path: str, *, kept: int) -> None:
+    """Refuse what would fill the memory. `source` has the size to be decoded to, `whole` is that of the picture.
+
+    `kept` are bytes a pixel that its reader holds besides.
+    """
+    each = _BYTES_OF_FORMAT.get(source.format or "", _BYTES_A_PIXEL.get(source.mode, 4)) + kept
     width, height = source.size
     if width * height * each > MOST_DECODED:
         most = MOST_DECODED // each / 1e6
