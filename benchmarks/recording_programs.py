@@ -43,4 +43,3 @@ def check_programs(model: ModelSpec, sandbox: Sandbox) -> None:
             f"the recording {record.name} runs {' and '.join(absent)}, which is not there",
             remedy=f"apt-get install --no-install-recommends {' '.join(wanted[each] for each in absent)}",
         )
-

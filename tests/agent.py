@@ -184,9 +184,7 @@ class Stage:
         tools: dict[str, Tool[Any]] = {name: Watched(tool, ran) for name, tool in own.items()}
         tools |= {tool.name: Watched(tool, ran) for tool in self.extra_tools}
         record = Record(self.folder / "record", dumps({"for": "a test"}), Secrets({}), now=lambda: 0.0)
-        route = Route(
-            self.spec, model, self.price, self.window, markers=self.markers, body_limit=self.body_limit
-        )
+        route = Route(self.spec, model, self.price, self.window, markers=self.markers, body_limit=self.body_limit)
         gateway = Gateway({"main": route, **self.helpers}, self.purse, record, self.cancel)
         transcript = Transcript(record, Secrets({}))
         asker = Asking(gateway, transcript)
@@ -197,9 +195,7 @@ class Stage:
         loop = Loop(
             scaffold=scaffold,
             protocol=protocol,
-            history=make_history(
-                scaffold, protocol, transcript, context, asker, record.emit, tools, self.limits
-            ),
+            history=make_history(scaffold, protocol, transcript, context, asker, record.emit, tools, self.limits),
             asker=asker,
             tools=tools,
             checks=checks,

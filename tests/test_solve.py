@@ -128,7 +128,8 @@ def test_what_stands_when_a_script_is_over_is_scored(tmp_path: Path, cli: Cli, r
     told = cli("solve", CAPSULE, "--model", script(tmp_path / "s.json", replies), "--record", "r")
     assert told.status == 0
     assert f"{right} of {len(ANSWERS)} questions right" in told.out
-    assert "script: " in told.out and "s.json has no reply 2 of the main model" in told.out
+    assert "ended script: " in (words := " ".join(told.out.split()))
+    assert "s.json has no reply 2 of the main model (script)" in words
     result = read_result(tmp_path / "r")
     assert result is not None
     assert (result.end, result.kind, result.infrastructure) == ("script", "script", False)

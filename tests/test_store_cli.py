@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from mirror import Mirror, capsule_archive
 
+from agentctl.benchmarks.corebench.dataset import load_dataset
+from agentctl.benchmarks.corebench.store.catalog import published
 from agentctl.cli.main import main
 
 OWN = Path(__file__).parent / "data" / "corebench" / "dataset.json"
@@ -180,6 +182,8 @@ def test_a_changed_archive_is_refused_in_one_line(say: Any, mirror: Mirror) -> N
         (["list", "--dataset", "test"], "not here yet"),
         (["show", "nothing"], "no capsule 'nothing'"),
         (["remove"], "name TASKS"),
+        (["remove", ID, "--dataset", "own"], "not both"),
+        (["remove", "--dataset", "none"], "no dataset is named 'none'"),
         (["import", "none.json", "--name", "x"], "no such dataset file"),
         (["import", str(OWN), "--name", "train"], "train is the file with"),
         (["import", str(OWN), "--name", "train", "--version", "2"], "leave out"),
@@ -195,3 +199,59 @@ def test_a_dead_address_is_a_failure_not_bad_input(say: Any, mirror: Mirror) -> 
     say("capsule", "import", str(OWN), "--name", "own", "--capsules", f"{mirror.url}/none/{{id}}.tar.gz")
     said = say("capsule", "fetch", ID)
     assert said.status == 1 and "the server answered 404" in said.err
+
+
+@pytest.mark.usefixtures("imported")
+def test_a_dataset_is_removed_with_the_capsules_that_only_it_has(say: Any, store: Path, mirror: Mirror) -> None:
+    assert say("capsule", "import", str(OWN), "--name", "same").status == 0  # of the published collection
+    say("capsule", "fetch", ID, "--dataset", "own")
+    say("capsule", "fetch", ID, "--dataset", "same", "--mirror", mirror.url)
+    assert say("capsule", "remove", "--dataset", "same").out == "same: removed\n"
+    assert say("capsule", "remove", "--dataset", "own").out == f"own: removed\n{ID}: removed, 20.1 kB\n"
+    told = say("capsule", "list", "--json").document
+    assert not {"own", "same"} & {each["dataset"] for each in told}
+    assert [path.parent.name for path in store.glob("capsules/*/capsule-*")] == ["corebench"]
+    assert not [*store.glob("datasets/*")]
+    assert say("capsule", "import", str(OWN), "--name", "own").status == 0  # the name is free
+
+
+def published_as_own(monkeypatch: pytest.MonkeyPatch, file: str = "http://127.0.0.1:9/core_train.json") -> None:
+    """The published dataset `train` is our small one, at an address that leads nowhere."""
+    edition = published()["train"].model_copy(update={"file": file, "sha256": load_dataset(OWN).digest})
+    for place in ("cli.capsule", "benchmarks.corebench.store.library"):
+        monkeypatch.setattr(f"agentctl.{place}.published", lambda: {"train": edition})
+
+
+@pytest.mark.parametrize("form", ["address", "folder"])
+def test_a_mirror_may_hold_the_datasets_file_too(
+    say: Any, store: Path, mirror: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str
+) -> None:
+    published_as_own(monkeypatch)
+    mirror.files["core_train.json"] = OWN.read_bytes()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/core_train.json").write_bytes(OWN.read_bytes())
+    where = mirror.url if form == "address" else str(tmp_path / "folder")
+    done = say("capsule", "fetch", "--dataset", "train", "--mirror", where)
+    assert (done.status, done.out.partition(",")[0]) == (0, "train: 3 capsules"), done.err
+    assert (tmp_path / "folder/core_train.json").exists()
+    assert done.err == ""
+
+
+@pytest.mark.parametrize("form", ["address", "folder"])
+def test_a_mirror_of_archives_alone_is_passed_over(
+    say: Any, mirror: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str
+) -> None:
+    with Mirror({"core_train.json": OWN.read_bytes()}) as origin:
+        published_as_own(monkeypatch, f"{origin.url}/core_train.json")
+        where = mirror.url if form == "address" else str(tmp_path)
+        done = say("capsule", "fetch", "--dataset", "train", "--mirror", where)
+        assert done.status == 0, done.err
+        assert f"{where}/core_train.json is not there: asking {origin.url}/core_train.json" in done.err
+
+
+def test_a_mirror_with_another_file_is_refused(say: Any, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    published_as_own(monkeypatch)
+    mirror.files["core_train.json"] = b"[]"
+    done = say("capsule", "fetch", "--dataset", "train", "--mirror", mirror.url)
+    assert done.status == 2
+    assert f"{mirror.url}/core_train.json: has SHA-256" in done.err

@@ -243,7 +243,7 @@ def test_a_fetched_capsule_is_found_by_its_id_alone(filled: Store, dataset: str 
     environment = {"AGENTCTL_DATA": str(filled.root)}
     before = filled.slot("mine", ID).seal.stat().st_mtime_ns
     located = locate(ID, "hard", dataset=dataset, environment=environment)
-    assert Path(located.ref.source) == filled.slot("mine", ID).folder and located.recording is None
+    assert Path(located.ref.source) == filled.slot("mine", ID).folder and not located.recordings
     assert [flaw.reason for flaw in flaws_of(located.ref, environment)] == ["the seed is missing"]
     assert CapsuleTask.load(located.ref).capsule.capsule_id == ID and resolve(located.ref.dataset).is_file()
     assert filled.slot("mine", ID).seal.stat().st_mtime_ns > before
@@ -289,3 +289,33 @@ def test_a_file_of_a_published_dataset_is_known_by_its_digest(
     known = published()["train"].model_copy(update={"sha256": load_dataset(OWN).digest})
     monkeypatch.setattr("agentctl.benchmarks.corebench.locate.published", lambda: {"train": known})
     assert find(ID, OWN, store).dataset == "train"
+
+
+SHIPPED = "capsule-4810297"
+
+
+@pytest.mark.parametrize("dataset", ["mine", "test", "none", "missing.json"])
+def test_a_default_hides_no_shipped_example(filled: Store, tmp_path: Path, dataset: str) -> None:
+    environment = {"AGENTCTL_DATA": str(filled.root)}
+    said = {"dataset": dataset, "capsules": tmp_path, "environment": environment}
+    located = locate(SHIPPED, "hard", **said, or_shipped=True)
+    assert located.recordings and located.ref == locate(SHIPPED, "hard", environment=environment).ref
+    with pytest.raises(InputError, match=rf"\({SHIPPED} comes with agentctl: --dataset examples\)"):
+        locate(SHIPPED, "hard", **said)
+    for other in ("capsule-48", "capsule-0000199"):  # what is no whole id of an example is looked for where it was said
+        with pytest.raises(InputError) as caught:
+            locate(other, "hard", **said, or_shipped=True)
+        assert "comes with agentctl" not in str(caught.value)
+
+
+def test_a_default_goes_before_the_shipped_examples(filled: Store, tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps(entries(capsule_id=SHIPPED)))
+    assert find(SHIPPED, file, filled, or_shipped=True).file == file
+
+
+def test_the_examples_can_be_named(filled: Store) -> None:
+    environment = {"AGENTCTL_DATA": str(filled.root)}
+    by_name = locate("capsule-48", "hard", dataset="examples", environment=environment)
+    assert by_name == locate(SHIPPED, "hard", environment=environment)
+    assert by_name.recordings

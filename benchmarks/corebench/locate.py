@@ -56,16 +56,21 @@ def locate(
     dataset: str | Path | None = None,
     capsules: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    or_shipped: bool = False,
 ) -> Located:
     """The task that `name`, an id or the beginning of one, means at `level`.
 
     `dataset` is as for `find`, `capsules` the folder with the folder of its id. Without `capsules` that is the store
     for a dataset in it, else the folder `capsules` beside the dataset's file. InputError says what was not found, and
-    where it was looked for. `environment` tells where the store is; by default the process's.
+    where it was looked for. `environment` tells where the store is; by default the process's. `or_shipped`: `dataset`
+    and `capsules` are said for all tasks, so a shipped example that is not there is found all the same.
     """
     store = Store.of(os.environ if environment is None else environment)
-    found = find(name, dataset, store)
+    found = find(name, dataset, store, or_shipped=or_shipped)
     task = found.entry.capsule_id
+    example = found.file == examples() / "dataset.json"
+    if or_shipped and example and capsules and not (capsules / task).is_dir():
+        capsules = None
     slot = store.slot(found.edition.collection, task) if found.edition else None
     folder = capsules / task if capsules else slot.folder if slot else found.file.parent / "capsules" / task
     if not folder.is_dir():
@@ -78,7 +83,7 @@ def locate(
         raise InputError("no such capsule folder", file=folder, field="--capsules", remedy=remedy)
     if slot is not None:
         used_now(slot)
-    shipped = dataset is None and capsules is None and slot is None
+    shipped = example and capsules is None and (or_shipped or dataset in (None, _EXAMPLES))
     return Located(
         ref=TaskRef(
             benchmark="corebench",
@@ -119,14 +124,31 @@ def _recordings(task: str, level: str) -> dict[str, str]:
     return {path.parent.parent.name: portable(path.parent) for path in found}
 
 
-def find(name: str, dataset: str | Path | None, store: Store) -> Found:
+def find(name: str, dataset: str | Path | None, store: Store, *, or_shipped: bool = False) -> Found:
     """The entry that `name`, an id or the beginning of one, means.
 
-    `dataset` is the name of one in the store, or a file. Without it the shipped examples are looked at first, then all
-    datasets in the store. InputError where nothing fits, or more than one.
+    `dataset` is the name of one in the store, `examples`, or a file. Without it the shipped examples are looked at
+    first, then all datasets in the store. InputError where nothing fits, or more than one. `or_shipped`: what `dataset`
+    does not hold may be the whole id of a shipped example.
     """
     if dataset is None:
         return _found_anywhere(name, store)
+    file = examples() / "dataset.json"
+    shipped = load_dataset(file)
+    if dataset == _EXAMPLES:
+        return Found(shipped.find(name), file, _EXAMPLES)
+    try:
+        return _found_there(name, dataset, store)
+    except InputError as error:
+        if not any(capsule.capsule_id == name for capsule in shipped.capsules):
+            raise
+        if or_shipped:
+            return Found(shipped.find(name), file, _EXAMPLES)
+        remedy = f"{name} comes with agentctl: --dataset {_EXAMPLES}"
+        raise InputError(error.problem, file=error.file, field=error.field, remedy=remedy) from None
+
+
+def _found_there(name: str, dataset: str | Path, store: Store) -> Found:
     file = Path(dataset)
     if is_name(store, str(dataset)) or not (means_file(str(dataset), DATASET_FILES) or file.exists()):
         return _found_in(named(store, str(dataset)), name, store)

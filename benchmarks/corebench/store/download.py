@@ -61,6 +61,10 @@ class Silent:
     def note(self, line: str) -> None: ...
 
 
+class NotThere(AgentctlError):
+    """The server has no such file."""
+
+
 class _Again(Exception):
     """This try failed, and the next may not. `pause`: what the server asked for, in seconds."""
 
@@ -89,8 +93,8 @@ def download(
     """Make `part` the whole file at `address`.
 
     `admit` is asked before any of it is written, with its size in bytes where the server tells it, and raises what
-    forbids it; `most` is how many bytes may come, whatever the server told. AgentctlError where the file can't be had:
-    what has come is kept, and gone on with by the next call.
+    forbids it; `most` is how many bytes may come, whatever the server told. AgentctlError where the file can't be had
+    (NotThere where the server has none): what has come is kept, and gone on with by the next call.
     """
     watcher = watcher or Silent()
     patience = _Patience(part)
@@ -219,7 +223,7 @@ def _placed(
         case status if status in _PASSING:
             raise _Again(f"the server answered {status} {response.reason or ''}".rstrip(), _asked_pause(response))
         case status:
-            raise AgentctlError(
+            raise (NotThere if status in (404, 410) else AgentctlError)(
                 f"the server answered {status} {response.reason or ''}".rstrip(),
                 file=address,
                 remedy="see whether the address is right, or name a --mirror",

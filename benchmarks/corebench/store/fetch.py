@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from agentctl.base.errors import InputError
 
 from ..dataset import Level
 from ..staging import REPRODUCING
 from .catalog import Edition
-from .download import Silent, Watcher, download
+from .download import NotThere, Silent, Watcher, download
 from .library import Held, held, take_in
 from .pins import Pin, pin, pin_of
 from .place import Slot, Store, discard
@@ -42,8 +44,12 @@ class Fetched:
     new: bool
 
 
-def fetch_dataset(store: Store, edition: Edition, watcher: Watcher | None = None) -> Held:
-    """The dataset of `edition`, downloaded if it is not here yet."""
+def fetch_dataset(store: Store, edition: Edition, watcher: Watcher | None = None, *, mirror: str | None = None) -> Held:
+    """The dataset of `edition`, downloaded if it is not here yet.
+
+    `mirror` is as for `Fetching`, and may hold the dataset's file under its published name; one that does not is passed
+    over, for many mirrors have archives alone.
+    """
     if edition.file is None:
         raise InputError(f"the dataset {edition.name} has no address", remedy="agentctl capsule import FILE")
     slot = store.slot(_DATASETS, edition.name)
@@ -51,18 +57,33 @@ def fetch_dataset(store: Store, edition: Edition, watcher: Watcher | None = None
         here = held(store, edition.name)
         if here is not None and here.sha256 == edition.sha256:
             return here
-        download(edition.file, slot.part, watcher=watcher)
+        file, address = _dataset_file(edition.file, slot.part, mirror, watcher or Silent())
         try:
-            found = _digest(slot.part)
+            found = _digest(file)
             if edition.sha256 not in (None, found):
                 raise InputError(
                     f"has SHA-256 {found}, but {edition.name} is the file with {edition.sha256}",
-                    file=edition.file,
+                    file=address,
                     remedy="agentctl capsule import FILE, if you have it from elsewhere",
                 )
-            return take_in(store, slot.part, edition, replace=True)
+            return take_in(store, file, edition, replace=True)
         finally:
             discard(slot.part)
+
+
+def _dataset_file(published: str, part: Path, mirror: str | None, watcher: Watcher) -> tuple[Path, str]:
+    """The dataset's file, and the address that it came from: of the mirror, else the published one."""
+    if mirror is not None:
+        address = f"{mirror.rstrip('/')}/{PurePosixPath(urlsplit(published).path).name}"
+        if "://" not in mirror and Path(address).is_file():
+            return Path(address), address
+        if "://" in mirror:
+            with suppress(NotThere):
+                download(address, part, watcher=watcher)
+                return part, address
+        watcher.note(f"{address} is not there: asking {published}")
+    download(published, part, watcher=watcher)
+    return part, published
 
 
 def fetch(

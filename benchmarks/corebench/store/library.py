@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shutil
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,7 +16,7 @@ from agentctl.base.values import Frozen
 from ..dataset import Dataset, load_dataset
 from .catalog import NAME, Edition, published
 from .encrypted import ABOUT, is_encrypted
-from .place import Store
+from .place import Slot, Store
 
 
 class Listed(Frozen):
@@ -103,6 +104,20 @@ def take_in(store: Store, file: Path, edition: Edition, *, replace: bool = False
             remedy="choose another name, or say --replace",
         )
     return _kept(store, file.read_bytes(), dataset, edition)
+
+
+def take_out(store: Store, name: str) -> list[Slot]:
+    """Remove the dataset of that name, with all files that ever had it; its capsules stay.
+
+    Gives back those of them that no dataset has any more: the collection was its own. InputError where there is none of
+    that name. Records that were made with it can't be scored again.
+    """
+    collection = named(store, name).edition.collection
+    folder = store.datasets / name
+    (folder / ABOUT).unlink()  # from here on it is gone, if killed or not
+    shutil.rmtree(folder)
+    others = {each.edition.collection for each in all_held(store)} | {each.collection for each in published().values()}
+    return [] if collection in others else [slot for slot in store.present() if slot.collection == collection]
 
 
 def _kept(store: Store, data: bytes, dataset: Dataset, edition: Edition) -> Held:

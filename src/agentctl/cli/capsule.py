@@ -15,7 +15,7 @@ from agentctl.base.errors import InputError
 from agentctl.base.values import Frozen
 from agentctl.benchmarks.corebench.locate import find
 from agentctl.benchmarks.corebench.store.catalog import PUBLISHED_CAPSULES, Edition, published
-from agentctl.benchmarks.corebench.store.library import Held, all_held, held, named, take_in
+from agentctl.benchmarks.corebench.store.library import Held, all_held, held, named, take_in, take_out
 from agentctl.benchmarks.corebench.store.place import Slot, Store
 from agentctl.benchmarks.corebench.store.room import in_words, least_used, remove, used
 from agentctl.benchmarks.corebench.store.seal import Difference, Seal, verify
@@ -93,7 +93,9 @@ class FetchedCapsule(Frozen):
 @click.argument("tasks", nargs=-1)
 @click.option("--dataset", help="train, test, or an imported one. Alone, it fetches the dataset's file.")
 @click.option("--all", "whole", is_flag=True, help="All capsules of the dataset.")
-@click.option("--mirror", metavar="ADDRESS", help="An address or a folder that holds the archives as <id>.tar.gz.")
+@click.option(
+    "--mirror", metavar="ADDRESS", help="Address or folder with the archives as <id>.tar.gz, the dataset by its name."
+)
 @click.option("--budget", type=Size(), help="The most that the whole store may take, as 20GB.")
 @click.option("--lock", type=click.Path(path_type=Path), help="File with the archives' digests. [the store's]")
 @click.option("--accept-changed", is_flag=True, help="Take archives whose digests have changed.")
@@ -120,7 +122,7 @@ def fetch_(
         raise click.UsageError("name the --dataset to fetch --all of")
     if not tasks and dataset is None:
         raise click.UsageError("name TASKS, or a --dataset")
-    held_one = _held_or_fetched(store, dataset, progress) if dataset else None
+    held_one = _held_or_fetched(store, dataset, progress, mirror) if dataset else None
     wanted = _wanted(store, tasks, held_one, whole=whole)
     how = Fetching(mirror=mirror, lock_file=lock, budget=budget, accept_changed=accept_changed)
     done = []
@@ -136,13 +138,13 @@ def fetch_(
         _tell_dataset(held_one)
 
 
-def _held_or_fetched(store: Store, dataset: str, progress: Progress) -> Held:
+def _held_or_fetched(store: Store, dataset: str, progress: Progress, mirror: str | None) -> Held:
     from agentctl.benchmarks.corebench.store.fetch import fetch_dataset
 
     if dataset not in published():
         return named(store, dataset)
     with progress.about(dataset):
-        return fetch_dataset(store, published()[dataset], progress)
+        return fetch_dataset(store, published()[dataset], progress, mirror=mirror)
 
 
 def _wanted(store: Store, tasks: tuple[str, ...], dataset: Held | None, *, whole: bool) -> list[tuple[Edition, str]]:
@@ -218,13 +220,23 @@ def verify_(tasks: tuple[str, ...], json_out: bool) -> None:
 
 @command.command("remove", context_settings=_HELP)
 @click.argument("tasks", nargs=-1)
+@click.option("--dataset", metavar="NAME", help="Remove this dataset, and the capsules that no other one has.")
 @click.option("--until", type=Size(), help="Remove the least recently used until the store takes at most that.")
-def remove_(tasks: tuple[str, ...], until: int | None) -> None:
-    """Remove capsules. Their digests stay pinned."""
+def remove_(tasks: tuple[str, ...], dataset: str | None, until: int | None) -> None:
+    """Remove capsules, or a dataset. The capsules' digests stay pinned.
+
+    Records made with a removed dataset can be shown, but not scored or played again.
+    """
     store = Store.of(os.environ)
-    if not tasks and until is None:
-        raise click.UsageError("name TASKS, or --until SIZE")
-    for slot in [_slot(store, task) for task in tasks]:
+    if not tasks and until is None and dataset is None:
+        raise click.UsageError("name TASKS, --dataset NAME or --until SIZE")
+    if tasks and dataset:
+        raise click.UsageError("name TASKS or a --dataset, not both: a capsule of one dataset is DATASET/ID")
+    slots = [_slot(store, task) for task in tasks]
+    if dataset:
+        slots = take_out(store, dataset)
+        click.echo(f"{dataset}: removed")
+    for slot in slots:
         click.echo(f"{slot.id}: removed, {in_words(remove(slot))}")
     for slot in least_used(store.sealed()):
         if until is None or used(store) <= until:

@@ -62,5 +62,6 @@ def _questions(task: str | None, dataset: str | None, questions: Path | None) ->
     from agentctl.benchmarks.corebench.store.place import Store
 
     assert task is not None
-    dataset = dataset or read_config(environment=os.environ).settings.data.dataset
-    return list(find(task, dataset, Store.of(os.environ)).entry.questions)
+    default = read_config(environment=os.environ).settings.data.dataset
+    found = find(task, dataset or default, Store.of(os.environ), or_shipped=dataset is None)
+    return list(found.entry.questions)
