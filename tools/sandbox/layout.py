@@ -65,7 +65,9 @@ def make_root(
     folder = Path(tempfile.mkdtemp(prefix="system-", dir=workspace.scratch))
     if spec.rootfs is None:
         pythons = {Path(system_interpreter().argv[0]).parents[1], Path("/usr" if _system_python() else sys.base_prefix)}
-        extra = sorted(prefix for prefix in pythons if not prefix.is_relative_to("/usr"))
+        shown = (Path("/usr"), *places.distributions())
+        foreign = (prefix for prefix in sorted(pythons) if not any(prefix.is_relative_to(folder) for folder in shown))
+        extra = [part for prefix in foreign for part in places.python(prefix)]
         return (host_with_a_layer if writable else host_as_it_is)(folder, user(), extra)
     if writable:
         return given_with_a_layer(folder, spec.rootfs, user())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterable
 from pathlib import Path
 
+from .credentials import in_file
 from .environment import has_credentials
 
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr on most systems
@@ -21,6 +23,9 @@ ETC = (
     *("matplotlibrc", "papersize", "manpath.config", "man_db.conf", "groff", "dictionaries-common", "X11/rgb.txt"),
     *("ghostscript", "sgml", "xml", "maven/m2.conf", "maven/logging"),
 )
+# What is shown of the folder that a Python is installed in, where that is no distribution's: it may hold anything else.
+PYTHON = ("bin", "include", "lib", "lib64", "libexec", "share/jupyter", "share/terminfo", "pip.conf")
+PYTHON_IN_HOME = ("bin/*python*", "bin/pip*", "include/python3*", "lib*/python3*", "lib*/libpython3*")
 # What installing needs besides.
 INSTALLING = (
     *("pam.conf", "pam.d", "security/*.conf", "adduser.conf", "deluser.conf", "default/useradd", "default/locale"),
@@ -48,11 +53,25 @@ def etc(patterns: Iterable[str]) -> list[Path]:
     found = (path for pattern in patterns for path in sorted(Path("/etc").glob(pattern)))
     readable = [path for path in found if path.exists() and os.access(path, os.R_OK)]
     guarded = {path for pattern in SOURCES for path in Path("/etc").glob(pattern)}
-    return [path for path in readable if path not in guarded or path.is_dir() or not _has_credentials(path)]
+    return [path for path in readable if path.is_dir() or not (in_file(path) or (path in guarded and _in_url(path)))]
 
 
-def _has_credentials(path: Path) -> bool:
+def _in_url(path: Path) -> bool:
     return has_credentials(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def python(prefix: Path) -> list[Path]:
+    """What is shown of the folder `prefix` that a Python is installed in: all of one of conda's, its own parts of
+    another, and the least of one that is somebody's home or holds one."""
+    homes = {Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)}
+    if any(home.resolve().is_relative_to(prefix.resolve()) for home in homes):
+        return _parts(prefix, PYTHON_IN_HOME)
+    return [prefix] if (prefix / "conda-meta").is_dir() else _parts(prefix, PYTHON)
+
+
+def _parts(prefix: Path, names: Iterable[str]) -> list[Path]:
+    found = {path for name in names for path in prefix.glob(name) if path.exists()}
+    return sorted(path for path in found if not (path.is_file() and in_file(path)))
 
 
 def distributions(root: Path = Path("/")) -> list[Path]:

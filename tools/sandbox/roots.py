@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from . import places
 from .accounts import User, group_text, passwd_text
+from .credentials import withheld
 
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
@@ -98,9 +99,11 @@ def host_as_it_is(folder: Path, user: User, extra: Iterable[Path]) -> Root:
     root = Root(folder)
     for path in _top():
         root.arguments += ["--symlink", str(path.readlink()), str(path)] if path.is_symlink() else read_only(path)
-    shown = (*places.distributions(), *(path for name in places.STATE if (path := Path(name)).is_dir()))
-    for path in (*shown, *extra, *places.etc((*places.ETC, *places.SOURCES))):
+    state = (path for name in places.STATE if (path := Path(name)).is_dir())
+    shown = [*places.distributions(), *extra, *places.etc((*places.ETC, *places.SOURCES))]
+    for path in (*state, *shown):
         root.arguments += read_only(path)
+    _withhold(root, [*(path for path in _top() if not path.is_symlink()), *shown], {})
     for name, text in {"passwd": passwd_text(user), "group": group_text(user), "hosts": HOSTS}.items():
         root.arguments += ["--ro-bind", str(put(folder, f"etc/{name}", text)), f"/etc/{name}"]
     root.arguments += ["--symlink", "/proc/mounts", "/etc/mtab", "--symlink", "/run", "/var/run"]
@@ -127,9 +130,29 @@ def host_with_a_layer(folder: Path, user: User, extra: Iterable[Path]) -> Root:
     uppers = {path: root.over(f"root{path}", path) for path in large}
     _own_files(upper, uppers[Path("/usr")], Path("/"), user)
     root.arguments = ["--bind", str(folder / "root"), "/"]
+    extra = list(extra)
     for path in (*store, *extra):
         root.arguments += read_only(path)
+    layers = {path: (upper, Path("/")) for path in settings} | {path: (over, path) for path, over in uppers.items()}
+    _withhold(root, [*layers, *extra], layers)
     return root
+
+
+def _withhold(root: Root, shown: Iterable[Path], layers: Mapping[Path, tuple[Path, Path]]) -> None:
+    """Show nothing in the place of settings with credentials, and of folders of one user, in what is `shown`.
+
+    `layers` tell of what is shown which upper layer is above it, and its place: there the agent may put its own.
+    """
+    for path in withheld(shown):
+        layer, place = next((layers[each] for each in (path, *path.parents) if each in layers), (None, path))
+        if path.is_dir():
+            root.arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
+            continue
+        nothing = "{}\n" if path.read_bytes().lstrip().startswith(b"{") else ""  # else JSON's readers would fail
+        if layer is None:
+            root.arguments += ["--ro-bind", str(put(root.folder, f"withheld{path}", nothing)), str(path)]
+        else:
+            put(layer, str(path.relative_to(place)), nothing)
 
 
 def _top() -> list[Path]:
