@@ -136,7 +136,8 @@ def test_an_attempt_takes_them_and_a_recording_only_by_a_flag(read: Read) -> Non
     flagged = read(project=text, flags={"vision.name": "openai/z"})
     made = attempt_spec(flagged, CAPSULE, "hard", environment={})
     assert made.model.told and made.other_names() == {"vision": "openai/z"}
-    live = attempt_spec(read(project=text, AGENTCTL_MODEL="openai/x"), CAPSULE, "hard", environment={})
+    asked = read(project=text, AGENTCTL_MODEL="openai/x", AGENTCTL_SCAFFOLD="plain")
+    live = attempt_spec(asked, CAPSULE, "hard", environment={})
     assert live.model_of("vision") == live.model.model_copy(update={"temperature": 0.1})
     assert live.model_of("fast") == ModelSpec(name="openai/y")
     assert AttemptSpec.model_validate_json(live.model_dump_json()) == live
