@@ -69,6 +69,10 @@ class Budget:
         self._answered += len(answer.encode())
         return answer
 
+    def kept(self) -> Decimal | None:
+        """Dollars that a summary of the history must leave; None where nothing is kept."""
+        return self.reserve(CLOSING_GROWTH) if self.scaffold.budget_notes else None
+
     def reserve(self, grown: int) -> Decimal:
         """Dollars that CLOSING_CALLS calls of the main model can cost at worst, with what each makes the history ask.
 

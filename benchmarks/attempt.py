@@ -138,7 +138,8 @@ class Attempt:
             scaffold=self._spec.scaffold,
             protocol=self._protocol,
             history=make_history(
-                self._spec.scaffold, self._protocol, transcript, context, asker, record.emit, self._tools, limits
+                *(self._spec.scaffold, self._protocol, transcript, context, asker, record.emit, self._tools, limits),
+                budget.kept,
             ),
             asker=asker,
             tools=self._tools,

@@ -140,6 +140,7 @@ class Bench:
         body_limit: int = 20_000_000,
         cap: Decimal | None = None,
         spec: ModelSpec | None = None,
+        kept: Decimal | None = None,
     ) -> None:
         self.model = model or Model()
         self.record = Record(folder / "record", dumps({"for": "a test"}), Secrets({}), now=lambda: 0.0)
@@ -150,7 +151,7 @@ class Bench:
         self.transcript = Transcript(self.record, Secrets({}))
         self.asker = Asking(self.gateway, self.transcript)
         self.history = CondensedHistory(
-            PROTOCOLS[protocol], self.transcript, (), self.asker, self.record.emit, (), most_steps
+            PROTOCOLS[protocol], self.transcript, (), self.asker, self.record.emit, (), most_steps, lambda: kept
         )
         self.state = State(prefix)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,15 @@ def test_summaries_that_gain_nothing_are_given_up_and_old_results_cut(
         assert tokens([message.tree for message in request.messages]) < 8_000
     assert tokens(bench.sent()) < 4_000
     check_legal(bench.sent(), "native")
+
+
+def test_what_is_kept_for_the_report_is_not_spent_on_a_summary(tmp_path: Path) -> None:
+    for kept, asked in ((None, 1), (Decimal("1.9999"), 0)):
+        bench = Bench(tmp_path / str(asked), price=CLAUDE, cap=Decimal(2), kept=kept)
+        while not bench.condensed:
+            bench.add(step(len(bench.state.steps) + 1, characters=3_000))
+        assert len(bench.model.of("summary")) == asked
+        assert bench.condensed[0].how == ("summed up" if asked else "results cut")
 
 
 def test_an_outage_is_no_reason_to_lose_the_history(tmp_path: Path) -> None:

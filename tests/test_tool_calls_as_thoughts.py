@@ -32,8 +32,6 @@ from thoughts_fixtures import FINISH, Fast, scaffold
 from agentctl.agents.ends import End
 from agentctl.agents.spec import Limits
 
-LATER: dict[str, str] = {}
-
 
 def as_thoughts(turn: dict[str, Any]) -> list[dict[str, Any]]:
     """The replies that stand for one native reply."""
@@ -103,7 +101,7 @@ def check_answered(play: Played) -> None:
         assert not any(message.get("tool_calls") for message in sent)
 
 
-@pytest.mark.cases("tool_calls", later=LATER)
+@pytest.mark.cases("tool_calls")
 def test_case(case: dict[str, Any], tmp_path: Path) -> None:
     play = played(case, tmp_path)
     told = "\n".join(answers(play))

@@ -8,6 +8,7 @@ summary takes the place of the one before. Images live on in what the summary sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from agentctl.base.messages import Message, Role, Text
 from agentctl.prompts.compose import fill, read_part
@@ -56,6 +57,7 @@ class CondensedHistory:
         emit: Callable[[Event], None],
         tools: Sequence[EncodedTool],
         most_steps: int,
+        kept: Callable[[], Decimal | None] = lambda: None,  # dollars that a summary must leave
     ) -> None:
         self._conversation = Conversation(protocol, transcript)
         self._context = context
@@ -63,6 +65,7 @@ class CondensedHistory:
         self._emit = emit
         self._tools = tools
         self._most_steps = most_steps
+        self._kept = kept
         self._route = asker.route("main")
         self._room = Room.of(self._route)
         self._sizes = Sizes(tools)
@@ -184,7 +187,7 @@ class CondensedHistory:
     def _asked(self, request: Sequence[EncodedMessage]) -> str:
         """The summary that the model gives; empty where it gives none."""
         try:
-            reply = self._asker.ask("summary", request, self._tools, self._output_limit)
+            reply = self._asker.ask("summary", request, self._tools, self._output_limit, keep=self._kept())
         except CapReached:  # without a summary the next request is shorter still
             return ""
         except ModelFailed as failed:

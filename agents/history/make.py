@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from agentctl.tools.tool import spec_of
 
@@ -30,12 +31,16 @@ def make_history(
     emit: Callable[[Event], None],
     tools: Tools,
     limits: Limits,
+    kept: Callable[[], Decimal | None] = lambda: None,
 ) -> History:
-    """The history that `scaffold` names, of an attempt that begins. It asks through `asker`; `emit` records events."""
+    """The history that `scaffold` names, of an attempt that begins. It asks through `asker`; `emit` records events.
+
+    `kept` tells the dollars that a summary must leave.
+    """
     if scaffold.history == "autogpt":
         summary = scaffold.roles.get("fast", RoleParameters()).output_limit or SUMMARY_TOKENS
         return AutogptHistory(protocol, transcript, context, asker, emit, summary_tokens=summary)
     if scaffold.history == "condense":
         offered = [encode_tool(spec) for spec in protocol.wire_tools([spec_of(tool) for tool in tools.values()])]
-        return CondensedHistory(protocol, transcript, context, asker, emit, offered, limits.steps)
+        return CondensedHistory(protocol, transcript, context, asker, emit, offered, limits.steps, kept)
     return FullHistory(protocol, transcript, context)
